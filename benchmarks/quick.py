@@ -43,20 +43,19 @@ def page(runs: Path, before: str) -> str:
 
 
 def section(name: str, folder: Path) -> str:
-    """Return an experiment's statements; what fails as expected has its reason, and what was expected at first."""
+    """Return an experiment's statements; what fails as expected has its reason."""
     heading = (folder / "verdicts.md").read_text(encoding="utf-8").partition("\n")[0]
     with (folder / "verdicts.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     lines = [f"## {name}\n", f"{heading}\n", "| statement | measured (95 %) | bound | verdict |", "|---|---|---|---|"]
     for statement, row in zip(read_experiment(library()[name]).statements, rows, strict=True):
         surprising = row["verdict"] == ("does not hold" if row["expected"] == "holds" else "holds")
-        first = f"; at first: {statement.at_first}" if statement.at_first else ""
         expected = "AGAINST EXPECTATION" if surprising else f"expected: {statement.expected}"
         value, low, high = (float(row[key] or "nan") for key in ("measured", "low", "high"))
         ends = [f"{sign} {float(row[key]):g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if row[key]]
         says = f"{statement.says} {statement.because}".strip().replace("|", "&#124;")
         measured = f"{value:.3g} ({low:.3g} to {high:.3g})"
-        lines.append(f"| {says} | {measured} | {' and '.join(ends)} | {row['verdict']} ({expected}{first}) |")
+        lines.append(f"| {says} | {measured} | {' and '.join(ends)} | {row['verdict']} ({expected}) |")
     return "\n".join(lines) + "\n"
 
 

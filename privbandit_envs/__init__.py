@@ -1,4 +1,8 @@
-"""Gymnasium environments for contextual bandits; importing this package registers them."""
+"""Gymnasium environments for contextual bandits; importing this package registers them.
+
+Three nouns: a *problem* (contexts and mean rewards), a *stream* (users of one run), an *environment* (a stream as
+Gymnasium has it).
+"""
 
 from typing import TYPE_CHECKING, Any
 

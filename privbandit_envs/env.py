@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
+from privbandit_envs.changing.people import Ids, Returns
 from privbandit_envs.population import Counts, Population, Tally
 from privbandit_envs.problem import Array, Floats, Problem, Served, Support
 from privbandit_envs.stream import JSON, Bookmark, UserStream, World
@@ -26,10 +27,16 @@ class Place:
     """Users an episode at most, where that is fewer than the horizon."""
 
     def _plan(
-        self, problem: type[Problem] | str, horizon: int | None, pin: int | None, available: float | None, config: JSON
+        self,
+        problem: type[Problem] | str,
+        horizon: int | None,
+        pin: int | None,
+        available: float | None,
+        people: Returns | None,
+        config: JSON,
     ) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
-        self._world = World(problem, horizon, pin, config, available)
+        self._world = World(problem, horizon, pin, config, available, people)
         self.horizon = self._world.horizon
         return self._world
 
@@ -100,9 +107,17 @@ class Place:
         masks = self._opened().action_masks(1 if n is None else count(n=n))
         return masks[0] if n is None else masks
 
+    def upcoming_people(self, n: int) -> Ids:
+        """Return who the next n users are, as numbers >= 0, int64 of shape (n,); they need not be left in the episode.
+
+        Where people come again a person has one number. Everyone else is new: the numbers run on.
+        """
+        return self._opened().people(count(n=n))
+
     def _told(self) -> dict[str, Any]:
-        """Return the ``info`` of the next user: the mask, where arms come and go."""
-        return {"action_mask": self.action_masks().astype(np.int8)} if self.masked else {}
+        """Return the ``info`` of the next user: who it is, and the mask, where arms come and go."""
+        told: dict[str, Any] = {"person": self._opened().person}
+        return told | {"action_mask": self.action_masks().astype(np.int8)} if self.masked else told
 
     def _shown(self, stream: UserStream) -> Array:
         return stream.context()
@@ -121,6 +136,8 @@ class BanditEnv(Place, gym.Env[Array, Any]):
 
     ``info`` of a step has ``feedback`` (for an agent to learn from: the reward, or the purchased item) and the
     oracle's ``regret`` (best mean minus the mean of the chosen action), ``expected_reward`` and ``optimal_action``.
+    ``info["person"]``, also of ``reset``, is who the user of the returned context is: a number >= 0 that comes again
+    when the person does. ``upcoming_people(n)`` gives those of the next n users.
 
     While a policy does not change, many users can be served at once: ``upcoming(n)`` shows the next n contexts and
     ``serve(actions)`` realises them. The users are the same, bit for bit, as those of the step loop.
@@ -132,6 +149,14 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         available: share of arms that are present: each one is for a user with this probability, independently, and one
             at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) marks the next user's arms,
             regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
+        people: how many people there are; each user is one of them, who comes again. A context is new at every visit
+            unless ``person_spread`` is given. Data sets, whose rows are people in any case, show this number of rows,
+            drawn at random. Nobody is served by counts. None: everyone is new, or whom the data show.
+        returns: how people come again. ``"uniform"``: a user is one of them at random; ``"zipf"``: person i = 1, 2, ...
+            with a chance in proportion to 1/i; ``"in-turn"``: all in the same order, again and again.
+        person_spread: how much the contexts of a person differ from visit to visit, >= 0: a context is
+            (own + person_spread new) / sqrt(1 + person_spread^2), with a context of the person's own and a new one, cut
+            to the space (on the sphere, scaled to norm 1). 0: it is the person's own. None: all contexts are new.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
         **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
             users from whom on the hidden parameter is another one; ``drift``, the angle in radians by which it turns
@@ -148,7 +173,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         (3, 2)
         >>> context, reward, terminated, truncated, info = env.step(0)
         >>> reward in (-1.0, 1.0), sorted(info)
-        (True, ['expected_reward', 'feedback', 'optimal_action', 'regret'])
+        (True, ['expected_reward', 'feedback', 'optimal_action', 'person', 'regret'])
         >>> env.upcoming(5).shape, env.serve([0, 1, 2, 0, 1]).reward.shape, env.rounds_left
         ((5, 3, 2), (5,), 94)
     """
@@ -163,10 +188,14 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         horizon: int | None = None,
         instance_seed: int | None = None,
         available: float | None = None,
+        people: int | None = None,
+        returns: str = "uniform",
+        person_spread: float | None = None,
         render_mode: str | None = None,
         **config: object,
     ) -> None:
-        world = self._plan(problem, horizon, instance_seed, available, config)
+        returning = Returns.of(people, returns, person_spread)
+        world = self._plan(problem, horizon, instance_seed, available, returning, config)
         self.observation_space, self.action_space = world.observation_space, world.action_space
         self.render_mode = render_mode
         self._last = ""
@@ -206,7 +235,9 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         self._left -= 1
         if self.render_mode is not None:
             self._last = f"action {action}, reward {reward:g}, regret {info['regret']:g}"
-        if stream.masks is not None:
+        if stream.masks is None:
+            info["person"] = stream.person
+        else:
             info |= self._told()
         return stream.context(), reward, False, not self._left, info
 
@@ -276,6 +307,8 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     def _population(self, n: int) -> Population:
         population = self._fits(n).population
         if population is None:
+            if self._world.people:
+                raise TypeError("people are not served by counts; serve them with step or serve.")
             raise TypeError("this world has no finite set of contexts; serve its users with step or serve.")
         return population
 

@@ -1,5 +1,6 @@
 """The maths of one bandit world, vectorised over users."""
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ class Problem(ABC):
     action_space: gym.Space[Any]
     hidden: ClassVar[tuple[str, ...]] = ()
     """Attributes drawn from ``rng``: the parameter, shape (d,), that jumps and drifts, and what hangs on it."""
+    n_rows: int | None = None
+    """Number of rows that users are drawn from, in families of finite data; None: every user is new."""
 
     @abstractmethod
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -105,10 +108,37 @@ class Problem(ABC):
     def users(self, start: int, n: int, rng: Generator) -> Array:
         """Return the records of users ``start``, ..., ``start + n - 1`` of a stream.
 
-        A record is the context and, in some families, a part hidden from the agent (a label). Families that walk
-        through finite data override this; for all others a record is a context.
+        A record is the context and, in some families, a part hidden from the agent (a label). Families of finite data
+        have ``n_rows`` and override ``rows`` and ``records_of``; for all others a record is a context.
         """
-        return self.contexts(n, rng)
+        return self.contexts(n, rng) if self.n_rows is None else self.records_of(self.rows(start, n, rng), rng)
+
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        """Return the rows of finite data, 0, ..., n_rows - 1, that the users ``start``, ..., ``start + n - 1`` are."""
+        raise NotImplementedError(f"{type(self).__name__} has no rows of data.")
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return the records of users who are these rows; what a row does not say is drawn."""
+        raise NotImplementedError(f"{type(self).__name__} has no rows of data.")
+
+    def people_of(self, rows: Array) -> NDArray[np.int64]:
+        """Return the persons that rows belong to, as numbers >= 0, shape (n,)."""
+        return np.asarray(rows, dtype=np.int64)
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return the records of visits, (n, ...), of people with records of their own; n new records are the noise.
+
+        A context is (own + spread noise) / sqrt(1 + spread^2) about the middle of the space, cut to the space. Gaussian
+        contexts keep their law. A family overrides this if its contexts hold more than bounds.
+
+        Raises:
+            ValueError: contexts that are no Box, or records with a part hidden from the agent.
+        """
+        space = self.observation_space
+        if not isinstance(space, gym.spaces.Box) or type(self).observe is not Problem.observe:
+            raise ValueError(f"person_spread is for contexts of numbers that are drawn; got {type(self).__name__}.")
+        middle = space.low / 2 + space.high / 2
+        return np.clip(middle + mixed(own - middle, fresh - middle, spread), space.low, space.high).astype(own.dtype)
 
     def visits(self, users: int) -> int:
         """Return how often one person comes at most among this number of users, but for a probability of 1 %.
@@ -238,7 +268,7 @@ class ArmProblem(Problem):
     A subclass implements ``contexts`` and ``means``, and may override ``rewards``.
 
     Examples:
-        >>> class Coin(ArmProblem):  # heads or tails? the context says how the coin is loaded
+        >>> class Coin(ArmProblem):  # heads or tails? the context is the coin's bias
         ...     def __init__(self, rng, *, dtype="float64"):
         ...         self.observation_space = gym.spaces.Box(0, 1, (1,), np.float64)
         ...         self.action_space = gym.spaces.Discrete(2)
@@ -323,6 +353,14 @@ class ArmRounds(Rounds):
         if arms.size and not (arms.min() >= 0 and arms.max() < self.n_arms):
             raise ValueError(f"actions must be arms 0, ..., {self.n_arms - 1}; got {arms.min()} to {arms.max()}.")
         return arms
+
+
+def mixed(own: Array, noise: Array, spread: float) -> Array:
+    """Return (own + spread noise) / sqrt(1 + spread^2), of the variance of both if they have the same."""
+    scale = 1 / math.hypot(1.0, spread)
+    x = own * own.dtype.type(scale)
+    x += noise * own.dtype.type(spread * scale)
+    return np.asarray(x)
 
 
 def pick(table: Array, columns: Array) -> Array:

@@ -62,8 +62,8 @@ def from_table(
     """Return a table of yours as a bandit.
 
     With ``label`` it is classification: a row is a person, the arms are the labels, the reward is 1 for the right one.
-    A table of decisions, with the arm that somebody was given and what it earned, is a log: it does not say what other
-    arms would have earned. ``privbandit_agents.Log.from_table`` reads it, and a warning says so.
+    A table of decisions, with the arm that somebody was given and its reward, is a log: the rewards of other arms are
+    unknown. ``privbandit_agents.Log.from_table`` reads it, as a warning explains.
 
     With ``user`` and ``reward`` the arms have features: a person has one row for each arm, with the arm's features and
     the reward that it would give, in [-1, 1]. All other columns are features: finite numbers.

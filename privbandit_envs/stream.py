@@ -4,7 +4,7 @@ import inspect
 from collections import deque
 from itertools import chain
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -12,12 +12,14 @@ from gymnasium.spaces import Discrete
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
 from privbandit_envs.changing.masks import Masks, Presence, refuse_absent, share
+from privbandit_envs.changing.people import Ids, Returns, order_of
 from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
+MOST = 2**28  # bytes of the contexts that people have of their own
 Bookmark = JSON
 """A place in a stream of users, as JSON values."""
 
@@ -31,6 +33,7 @@ class World:
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
         config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
         available: probability of each arm to be present for a user; None: there are no masks.
+        people: how people come again; None: everyone is new, or whom a family's finite data show.
 
     Raises:
         TypeError: the class has no such argument.
@@ -44,6 +47,7 @@ class World:
         instance_seed: int | None,
         config: JSON,
         available: float | None = None,
+        people: Returns | None = None,
     ) -> None:
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
@@ -64,22 +68,26 @@ class World:
         blueprint = self._draw(SeedSequence(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
-        self.visits = blueprint.visits  # depends on no hidden parameter
+        self.people = people
+        self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
+        if people is not None:
+            check_people(people, blueprint, bool(self.changes.shifts))
         self.available = None if available is None else share(available)
         if available is not None:
             arms_of(self.action_space)
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
-        instance, contexts, outcomes, *by_counts, presence = SeedSequence(world_seed).spawn(6)
+        instance, contexts, outcomes, *by_counts, presence, people = SeedSequence(world_seed).spawn(7)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
         problem = self._draw(instance)
         masks = None
         if self.available is not None:
             masks = Presence(self.available, arms_of(self.action_space), Generator(SFC64(presence)))
-        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks)
-        if problem.support() is not None and masks is None:
+        guests = None if self.people is None else Guests(self.people, problem, Generator(SFC64(people)))
+        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks, guests)
+        if problem.support() is not None and masks is None and guests is None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
 
@@ -90,6 +98,34 @@ class World:
 
     def _made(self, rng: Generator, config: JSON) -> Problem:
         return self.problem_class(rng, **config)  # type: ignore[call-arg]
+
+
+class Guests:
+    """People who come again: who the users of a stream are, and what they bring along.
+
+    Args:
+        law: how many they are, and how they come.
+        problem: the world at the beginning.
+        rng: draws who comes, one number a user or none; its seed decides the people.
+    """
+
+    def __init__(self, law: Returns, problem: Problem, rng: Generator) -> None:
+        self.law, self.rng = law, rng
+        self.own: Array | None = None
+        if law.spread is not None:
+            (seed,) = cast(SeedSequence, rng.bit_generator.seed_seq).spawn(1)
+            self.own = problem.users(0, law.people, Generator(SFC64(seed)))
+
+    def come(self, world: Problem, start: int, n: int, contexts: Generator) -> tuple[Array, Ids]:
+        """Return the records of the users ``start``, ..., ``start + n - 1``, and who they are."""
+        people = self.law.draw(start, n, self.rng)
+        if world.n_rows is not None:
+            rows = order_of(world.n_rows, self.rng)[people]
+            return world.records_of(rows, contexts), world.people_of(rows)
+        fresh = world.users(start, n, contexts)
+        if self.own is None or self.law.spread is None:
+            return fresh, people
+        return world.again(self.own[people], fresh, self.law.spread), people
 
 
 class UserStream:
@@ -106,13 +142,19 @@ class UserStream:
     population: Population | None = None
 
     def __init__(
-        self, problem: Problem, contexts: Generator, outcomes: Generator, masks: Presence | None = None
+        self,
+        problem: Problem,
+        contexts: Generator,
+        outcomes: Generator,
+        masks: Presence | None = None,
+        guests: Guests | None = None,
     ) -> None:
-        self.problem, self.masks = problem, masks
+        self.problem, self.masks, self.guests = problem, masks, guests
         self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
-        self._generators = (contexts, outcomes) if masks is None else (contexts, outcomes, masks.rng)
-        self._drawn = self._row = 0
+        self._generators = (contexts, outcomes, *(extra.rng for extra in (masks, guests) if extra is not None))
+        self._drawn = self._row = self._begun = 0
+        self._people: deque[Ids | None] = deque()
         self._blocks: deque[Rounds] = deque()
         self._starts: deque[tuple[Any, Any]] = deque()
         self._draw()
@@ -144,6 +186,21 @@ class UserStream:
         blocks = -(-(self._row + n) // self.block)
         masks = np.concatenate([rounds.mask for rounds, _ in zip(self._blocks, range(blocks), strict=False)])
         return np.asarray(masks[self._row : self._row + n])
+
+    @property
+    def person(self) -> int:
+        """Who the next user is."""
+        people = self._people[0]
+        return self.position if people is None else int(people[self._row])
+
+    def people(self, n: int) -> Ids:
+        """Return who the next n users are, shape (n,)."""
+        while len(self._blocks) * self.block < self._row + n:
+            self._draw()
+        blocks, starts = -(-(self._row + n) // self.block), range(self._begun, self._drawn, self.block)
+        new = (np.arange(start, start + self.block) for start in starts)
+        who = [block if ids is None else ids for ids, block, _ in zip(self._people, new, range(blocks), strict=False)]
+        return np.concatenate(who)[self._row : self._row + n]
 
     def drawn(self) -> tuple[Array, Array | None]:
         """Return the contexts that are drawn, up to the end of the block, and every arm's reward, if drawn as well."""
@@ -182,26 +239,29 @@ class UserStream:
 
     def _turn(self) -> None:
         self._row -= self.block
+        self._begun += self.block
         self._blocks.popleft()
         self._starts.popleft()
+        self._people.popleft()
         if not self._blocks:
             self._draw()
         self._now = self._blocks[0]
 
     def bookmark(self) -> Bookmark:
         """Return the place of the next user; ``go_to`` finds it in a stream of the same world and seed."""
-        first = self._drawn - len(self._blocks) * self.block
         places: dict[str, tuple[Any, ...]] = {"start": self._starts[0], "now": self._states()}
         places["population"] = self.population.state() if self.population else ()
         generators = {name: [as_json(state) for state in states] for name, states in places.items()}
-        return {"first": first, "blocks": len(self._blocks), "row": self._row, **generators}
+        return {"first": self._begun, "blocks": len(self._blocks), "row": self._row, **generators}
 
     def go_to(self, bookmark: Bookmark) -> None:
         """Go to a place: draw its blocks again, then set the generators to where they were."""
         self._restore(bookmark["start"])
         self._blocks.clear()
         self._starts.clear()
+        self._people.clear()
         self._drawn, self._row = bookmark["first"], bookmark["row"]
+        self._begun = self._drawn
         for _ in range(bookmark["blocks"]):
             self._draw()
         self._restore(bookmark["now"])
@@ -212,7 +272,7 @@ class UserStream:
     @property
     def position(self) -> int:
         """The number of the next user, 0 for the first."""
-        return self._drawn - len(self._blocks) * self.block + self._row
+        return self._begun + self._row
 
     def gaps(self, users: int) -> Floats | None:
         """Return the loss of the best fixed policy to the best of the moment, with each of the next users.
@@ -242,16 +302,47 @@ class UserStream:
 
     def _draw(self) -> None:
         self._starts.append(self._states())
-        parts, left = list[Rounds](), self.block
+        parts, who, left = list[Rounds](), list[Ids](), self.block
         while left:  # one part, unless the world changes within the block
             n = min(left, self.problem.unchanged(self._drawn))
             world = self.problem.at(self._drawn)
-            parts.append(world.rounds(world.users(self._drawn, n, self._contexts), self._outcomes))
+            users, people = self._come(world, n)
+            parts.append(world.rounds(users, self._outcomes))
+            if people is not None:
+                who.append(people)
             self._drawn += n
             left -= n
+        self._people.append(np.concatenate(who) if who else None)
         self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
         if self.masks is not None:
             self._blocks[-1].restrict(self.masks.draw(self.block))
+
+    def _come(self, world: Problem, n: int) -> tuple[Array, Ids | None]:
+        """Draw the next n users: their records, and who they are; None: all are new."""
+        if self.guests is not None:
+            return self.guests.come(world, self._drawn, n, self._contexts)
+        if world.n_rows is None:
+            return world.users(self._drawn, n, self._contexts), None
+        rows = world.rows(self._drawn, n, self._contexts)
+        return world.records_of(rows, self._contexts), world.people_of(rows)
+
+
+def check_people(people: Returns, world: Problem, shifts: bool) -> None:
+    """Raise ValueError if people cannot come again in this way in a world."""
+    if world.n_rows is None:
+        if people.spread is not None:
+            own = world.users(0, 1, default_rng(0))
+            if people.people * own.nbytes > MOST:
+                most = f"at most {MOST // own.nbytes} with person_spread, whose contexts take {MOST >> 20} MiB"
+                raise ValueError(f"people must be {most}; got {people.people}.")
+            world.again(own, own, people.spread)
+        return
+    if people.people > world.n_rows:
+        raise ValueError(f"people must be at most {world.n_rows}, the rows of the data; got {people.people}.")
+    if people.spread is not None:
+        raise ValueError(f"person_spread must be None for data, whose rows are as they are; got {people.spread}.")
+    if shifts:
+        raise ValueError(f"people cannot be combined with shifts of data, which change the rows; got {people.people}.")
 
 
 def arms_of(space: gym.Space[Any]) -> int:

@@ -20,6 +20,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.utils.env_checker import check_env
 
+from privbandit_envs.changing.people import LAWS
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import Array, Served
 from privbandit_envs.spaces import Assortments
@@ -263,9 +264,41 @@ def check_counts(env_id: str, **kwargs: object) -> None:
     assert np.allclose(np.vecdot(values, chances), means, atol=1e-6), "outcome_law() has other means than the stream"
 
 
+def check_people(env_id: str, **kwargs: object) -> None:
+    """Every user is somebody: the same in steps, blocks and slots; where people come again, no more than there are."""
+    kwargs = {**kwargs, "horizon": 3000}
+    actions = sample_actions(env_id, kwargs)
+    again: list[JSON] = [] if kwargs.get("people") else [{"people": 7, "returns": law} for law in LAWS]
+    for given in ({}, *again):
+        settings = {**kwargs, **given}
+        env, twin = make(env_id, **settings), make(env_id, **settings)
+        _, first = env.reset(seed=13)
+        people = env.upcoming_people(len(actions) + 1)
+        assert people.shape == (len(actions) + 1,) and people.dtype == np.int64, "upcoming_people() is not int64 (n,)"
+        told = [first["person"], *(env.step(action)[4]["person"] for action in actions)]
+        assert {type(person) for person in told} == {int} and min(told) >= 0, "info['person'] is no integer >= 0"
+        assert told == people.tolist(), "upcoming_people() and info['person'] differ"
+        if given or not (env.visits(3000) > 1 or kwargs.get("people")):
+            most = given.get("people", len(told))
+            assert len(set(told)) <= most, f"{len(set(told))} persons came, of {most}"
+            assert given or len(set(told)) == most, "somebody came again, where visits() says that all are new"
+        twin.go_to(json.loads(json.dumps(env.bookmark())))
+        copy = pickle.loads(pickle.dumps(env))
+        for other in (twin, copy):
+            assert np.array_equal(env.upcoming_people(700), other.upcoming_people(700)), "a copy has other people"
+        if given:
+            stepped, whole = run_steps(env, 14, actions), run(twin, 14, actions)
+            assert same(stepped, whole), "with people the step loop and one block differ"
+        slots = make_vector(env_id, 6, **settings)
+        _, info = slots.reset(seed=13)
+        assert np.array_equal(info["person"], people[:6]), "slots have other people"
+        assert np.array_equal(slots.step(actions[:6])[4]["person"], people[6:12]), "slots have other people"
+
+
 CHECKS: tuple[Callable[..., None], ...] = (
     *(check_gymnasium, check_stable_baselines, check_seeds, check_groups, check_regret, check_rewards, check_pickle),
-    *(check_bookmark, check_episode, check_contexts, check_counts, check_actions, check_spec, check_render),
+    *(check_bookmark, check_episode, check_contexts, check_counts, check_people, check_actions, check_spec),
+    check_render,
 )
 
 

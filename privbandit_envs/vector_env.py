@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from privbandit_envs.changing.people import Returns
 from privbandit_envs.env import Place
 from privbandit_envs.problem import Array, Problem
 from privbandit_envs.stream import UserStream
@@ -32,6 +33,9 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         horizon: users an episode; default: the family's.
         instance_seed: pins the world, so that seeds change only the users.
         available: share of arms that are present, as in ``BanditEnv``; ``info["action_mask"]`` has shape (n, K).
+        people: how many people there are, as in ``BanditEnv``; ``info["person"]`` has shape (n,).
+        returns: how people come again, as in ``BanditEnv``.
+        person_spread: how much the contexts of a person differ, as in ``BanditEnv``.
         render_mode: ``None``; only the single environment renders.
         max_episode_steps: steps an episode at most, where that is sooner than the horizon.
         autoreset_mode: Gymnasium's ``AutoresetMode``, or its value. ``"SameStep"``: the step that ends an episode shows
@@ -60,6 +64,9 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         horizon: int | None = None,
         instance_seed: int | None = None,
         available: float | None = None,
+        people: int | None = None,
+        returns: str = "uniform",
+        person_spread: float | None = None,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -69,7 +76,8 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         self.render_mode = render_mode
         self.autoreset_mode = mode_of(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        world = self._plan(problem, horizon, instance_seed, available, config)
+        returning = Returns.of(people, returns, person_spread)
+        world = self._plan(problem, horizon, instance_seed, available, returning, config)
         if max_episode_steps is not None:
             self._longest = self.num_envs * count(max_episode_steps=max_episode_steps)
         self.single_observation_space, self.single_action_space = world.observation_space, world.action_space
@@ -128,10 +136,12 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
             raise ValueError(f"options['reset_mask'] must be {wanted}, or be left out; got {shown(mask)}.")
 
     def _told(self) -> dict[str, Any]:
-        if not self.masked:
-            return {}
         everyone = np.ones(self.num_envs, dtype=bool)
-        return {"action_mask": self.action_masks(self.num_envs).astype(np.int8), "_action_mask": everyone}
+        told: dict[str, Any] = {"person": self.upcoming_people(self.num_envs), "_person": everyone}
+        if self.masked:
+            told["action_mask"] = self.action_masks(self.num_envs).astype(np.int8)
+            told["_action_mask"] = everyone.copy()
+        return told
 
     def _shown(self, stream: UserStream) -> Array:
         return stream.upcoming(self.num_envs)

@@ -134,8 +134,8 @@ class RegretCurve:
 class RecordRegret(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     """Measure every step's pseudo-regret and reward in ``self.curve``.
 
-    It also works inside the wrappers of stable-baselines3; then learning steps count. A spec keeps the checkpoints:
-    what is made from it records in a curve of its own.
+    It also works inside the wrappers of stable-baselines3; then learning steps count. A spec keeps the checkpoints: an
+    environment made from it records in a curve of its own.
 
     Args:
         env: an environment whose ``info`` has ``regret``.

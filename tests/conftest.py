@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -18,8 +17,6 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
 
 ROOT = Path(__file__).parents[1]
-WIDE = ROOT / "tests" / "wide.txt"
-"""Tests that `make test` leaves to `make test-wide`."""
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
 """Modules with tests that take long: they start first, so that no core waits for one at the end."""
@@ -70,31 +67,21 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         raise
 
 
-def left_out() -> dict[str, tuple[bool, list[str]]]:
-    """Read wide.txt: of each test whether patterns name what is left out (or else what is kept), and the patterns."""
-    lines = [line.split() for line in WIDE.read_text().splitlines() if line and not line.startswith("#")]
-    return {test: (patterns[:1] != ["but"], patterns[patterns[:1] == ["but"] :] or ["*"]) for test, *patterns in lines}
-
-
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the cases that ``wide_at`` names by patterns of their parameters as ``wide``, and let long modules start."""
     items.sort(key=lambda item: item.path.stem not in LONG)
-    wide, kept, found = left_out(), Counter[str](), set[tuple[str, str]]()
+    named, matched = set[tuple[str, str]](), set[tuple[str, str]]()
     for item in items:
-        test, _, parameters = item.nodeid.removeprefix("tests/").partition("[")
-        named, patterns = wide.get(test, (True, []))
-        matching = [pattern for pattern in patterns if fnmatchcase(parameters.removesuffix("]"), pattern)]
-        found |= {(test, pattern) for pattern in matching}
-        if bool(matching) == named:
-            item.add_marker("wide")
-        elif not item.get_closest_marker("slow"):
-            kept[test] += 1
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # all tests were asked for
-        there = {item.nodeid.removeprefix("tests/").partition("[")[0] for item in items}
-        idle = [f"{test} {one}" for test in wide.keys() & there for one in wide[test][1] if (test, one) not in found]
-        gone = [test for test in wide.keys() & there if wide[test][1] != ["*"] and not kept[test]]
-        if idle or gone:
-            raise pytest.UsageError(f"wide.txt: these match nothing: {idle}; these are left out whole: {gone}.")
+        for mark in item.iter_markers("wide_at"):
+            test, _, case = item.nodeid.removesuffix("]").partition("[")
+            patterns = {(test, pattern): fnmatchcase(case, pattern) for pattern in mark.args}
+            named |= patterns.keys()
+            matched |= {key for key, matches in patterns.items() if matches}
+            if any(patterns.values()):
+                item.add_marker("wide")
+    if named - matched and config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # all tests were asked for
+        raise pytest.UsageError(f"wide_at: these patterns match no case: {sorted(named - matched)}.")
 
 
 def pytest_collection_finish() -> None:

@@ -1,14 +1,12 @@
 """How the rooms hang together: import circles, depth of chains and of inheritance."""
 
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 from import_graph import MODULES, imports, ours
 from privbandit_agents.zoo.entries import AGENTS
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
-WIDE = Path(__file__).with_name("wide.txt")
 
 
 def test_no_imports_run_in_a_circle_and_chains_are_short() -> None:
@@ -33,12 +31,3 @@ def test_no_agent_inherits_from_more_than_three_classes_in_a_row(agent: str) -> 
 def generations(cls: type) -> int:
     ours = [base for base in cls.__bases__ if base.__module__.startswith("privbandit_")]
     return 1 + max(map(generations, ours), default=0)
-
-
-def test_what_is_left_to_further_cases_exists() -> None:
-    """Lines of wide.txt name tests that are there, once each."""
-    lines = [line.split()[0] for line in WIDE.read_text().splitlines() if line and not line.startswith("#")]
-    assert len(lines) == len(set(lines)) > 20
-    for line in lines:
-        file, _, test = line.partition("::")
-        assert f"def {test}(" in (WIDE.parent / file).read_text(), line

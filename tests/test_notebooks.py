@@ -32,6 +32,7 @@ def test_notebook_runs(path: Path) -> None:
     assert any("image/png" in output.get("data", {}) for output in outputs), "no picture"
 
 
+@pytest.mark.wide
 def test_the_cells_of_the_tour_run_with_fewer_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: a kernel takes longer to start than the cells to run."""
     notebook: Any = nbformat.read(FOLDER / "tour.ipynb", as_version=4)  # type: ignore[no-untyped-call]

@@ -74,7 +74,7 @@ print(make("acme-local", env, epsilon=2.0).guarantee.words, make("linucb", gym.m
 
 def test_an_unknown_name_is_looked_for_in_installed_packages(folder: Path, python: Run) -> None:
     done = python(folder, "-c", USE)
-    assert done.stdout == "local 2, exact linucb\n", done.stderr
+    assert done.stdout == "local 2 a visit, exact linucb\n", done.stderr
 
 
 def test_the_command_shows_what_a_package_brings(folder: Path, privbandit: Run) -> None:

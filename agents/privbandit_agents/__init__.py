@@ -1,5 +1,7 @@
 """Agents for contextual bandits, private and not, and the loop that plays them.
 
+Three nouns: an *agent* (chooses and learns), its *guarantee* (what it promises), its *settings*.
+
 The base classes of agents, the types of their settings, the worlds that they play, and every building block of
 ``privbandit_agents.privacy`` can be imported from here.
 
@@ -35,8 +37,18 @@ if TYPE_CHECKING:
     )
     from privbandit_agents.base.present import choose_present
     from privbandit_agents.base.reports import Inputs
-    from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, NonNegative, Positive, Settings
+    from privbandit_agents.base.settings import (
+        Budget,
+        Count,
+        Fraction,
+        Growth,
+        NonNegative,
+        Positive,
+        PrivateSettings,
+        Settings,
+    )
     from privbandit_agents.classifiers import AgentClassifier
+    from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
@@ -68,6 +80,7 @@ __all__ = [
     "__version__",
     "choose_present",
     "compare",
+    "cost",
     "load",
     "load_results",
     "make",
@@ -80,7 +93,7 @@ __all__ = [
     "register_agent",
     "save",
 ]
-__all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "Settings"]
+__all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "PrivateSettings", "Settings"]
 __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
 __all__ += [
     "Explore",
@@ -106,12 +119,13 @@ _homes = {
     ".playing.board": "LogRegret",
     ".playing.many": "play_many",
     ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
-    ".base.settings": "Budget Count Fraction Growth NonNegative Positive Settings",
+    ".base.settings": "Budget Count Fraction Growth NonNegative Positive PrivateSettings Settings",
     ".base.present": "choose_present",
     ".base.reports": "Inputs",
     ".classifiers": "AgentClassifier",
     ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``
+    ".cli.cost": "cost",
     ".experiments.analysis.load": "load_results",
     ".experiments.analysis.ranks": "ranks",
     ".experiments.compare": "compare",

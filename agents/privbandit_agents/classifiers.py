@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.labels import SCALES, Floats, LabelAgent, Labels, ends_of
+from privbandit_agents.base.labels import OUTSIDE, SCALES, Floats, LabelAgent, Labels, ends_of
 from privbandit_agents.base.records import FLOAT64, entries_of, real_array, stacked
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import field_names, find, generator, settings_of
@@ -63,6 +63,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes: ArrayLike | None
     feature_range: tuple[ArrayLike, ArrayLike]
     scale_by: str
+    outside: str = "clip"
     aggregate: bool
     random_state: Randomness
     agent_: Any
@@ -100,6 +101,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(known, answers)
         if known.shape[1] != self.n_features_in_:
             raise ValueError(f"X_public must have the {self.n_features_in_} features of X; got {known.shape[1]}.")
+        one_of(OUTSIDE, outside=self.outside)
         # classes and scale: public
         self.classes_ = self.public_classes(answers)
         self.check_type(labels)
@@ -243,7 +245,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
-        return np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
+        chances = np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
+        if self.outside == "zero":
+            low, high = self.scale_
+            chances[((x < low) | (x > high)).any(axis=1)] = np.eye(len(self.classes_))[0]
+        return chances
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the likeliest class of each row, shape (n,)."""
@@ -266,6 +272,8 @@ class AgentClassifier(LabelClassifier):
         feature_range: (low, high) of the features, numbers or arrays (d,).
         scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
             there are none; ``"range"`` always by the range.
+        outside: how rows beyond the scale are answered: ``"clip"`` moves them to its end; ``"zero"`` gives them the
+            first class, as Theorem 8 of the LPCT paper does.
         aggregate: whether to draw the sum of the reports at once where its law is exact.
         random_state: None: fresh keys from the operating system; a seed or a generator of numpy's: for simulations.
     """
@@ -278,12 +286,13 @@ class AgentClassifier(LabelClassifier):
         classes: ArrayLike | None = None,
         feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         scale_by: str = "public",
+        outside: str = "clip",
         aggregate: bool = False,
         random_state: Randomness = None,
     ) -> None:
         self.agent, self.settings = agent, settings
         self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
-        self.aggregate, self.random_state = aggregate, random_state
+        self.outside, self.aggregate, self.random_state = outside, aggregate, random_state
 
     def chosen(self) -> tuple[str, dict[str, Any]]:
         return self.agent, dict(self.settings or {})

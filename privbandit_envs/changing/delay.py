@@ -82,8 +82,9 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
     """Hand feedback on later: ``info`` has ``reports`` in place of ``feedback``.
 
     ``info["reports"]`` are the records (contexts, actions, feedback) that arrive after this user, in order of arrival,
-    one row each; None if there are none. Where arms come and go ``info["report_masks"]`` are the masks by which these
-    users were served. ``play`` and ``log`` let agents learn from them. ``regret`` and the reward of
+    one row each; None if there are none. ``info["report_people"]`` are the numbers of these users, and where arms come
+    and go ``info["report_masks"]`` the masks by which they were served. ``play`` and ``log`` let agents learn from
+    them. ``regret`` and the reward of
     the step are the user's own, at once: they are for the recorder. Reports that are on their way arrive in the next
     episode too, unless it begins with a seed.
 
@@ -126,7 +127,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if seed is not None:
             self._forget(seed)
         self._context, info = self.env.reset(seed=seed, options=options)
-        self._mask = info.get("action_mask")
+        self._about = about(info)
         return self._context, info
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
@@ -138,21 +139,20 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         if not late >= 0:
             raise ValueError(f"a delay must be a number >= 0, or infinity; got {late!r:.60}.")
         if late < math.inf:
-            mask = () if self._mask is None else (self._mask,)
-            record = self._context, np.asarray(action), np.asarray(info["feedback"]), *mask
-            heapq.heappush(self._coming, (self._user + math.floor(late), self._user, record))
+            record = self._context, np.asarray(action), np.asarray(info["feedback"])
+            heapq.heappush(self._coming, (self._user + math.floor(late), self._user, (*record, *self._about.values())))
         came = self._arrived()
         told["reports"] = None if came is None else came[:3]
-        if came is not None and len(came) > 3:
-            told["report_masks"] = came[3]
+        if came is not None:
+            told |= zip(self._about, came[3:], strict=True)
         self._user += 1
-        self._context, self._mask = context, info.get("action_mask")
+        self._context, self._about = context, about(info)
         return context, reward, terminated, truncated, told
 
     def _arrived(self) -> tuple[Array, ...] | None:
         """Return the reports that are due, in order of arrival; of those due together the first user's comes first.
 
-        Where arms come and go the masks stand fourth.
+        What is known about the users stands behind their context, action and feedback.
         """
         due = []
         while self._coming and self._coming[0][0] <= self._user:
@@ -166,3 +166,9 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         self._user = 0
         # apart from the generators of a world with this seed
         self._rng = default_rng() if seed is None else default_rng(SeedSequence(seed, spawn_key=(77,)))
+
+
+def about(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an ``info`` says of the user who is shown, by the name it has among reports."""
+    told = {"report_people": info.get("person"), "report_masks": info.get("action_mask")}
+    return {name: value for name, value in told.items() if value is not None}

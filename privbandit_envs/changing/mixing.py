@@ -1,6 +1,6 @@
 """Which wrappers around an environment carry something from one user to another, and which nobody sees.
 
-A private agent accounts for its own learning. What a wrapper carries from one user to another, a running mean or
+A private agent accounts for its own learning. State that a wrapper carries from one user to another, a running mean or
 an earlier context, is outside of every guarantee. Nothing is known of a wrapper but its class, so the rule is: a
 wrapper is harmless if it leaves contexts and actions alone, if it is a known one that looks at one user at a time, or
 if its author declares it by ``per_user = True`` in the body of the class, or on the object.

@@ -81,7 +81,7 @@ class Timeline(Problem):
         self.changes, self.worlds, self.starts = changes, [made(default_rng(seed), config)], [0]
         first = self.worlds[0]
         self.observation_space, self.action_space = first.observation_space, first.action_space
-        self.public_data = getattr(first, "public_data", None)
+        self.public_data, self.n_rows = getattr(first, "public_data", None), first.n_rows
         if (changes.jumps or changes.drift) and not first.hidden:
             raise ValueError(f"{type(first).__name__} has no hidden parameter that could jump or drift.")
         for user, new in changes.shifts.items():

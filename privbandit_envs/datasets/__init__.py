@@ -1,9 +1,13 @@
 """Real data: data sets for classification, and hotel searches.
 
+Three nouns: a *table* (rows of features with a label), a *store* (files that were prepared), a *source* (where they
+come from).
+
 ``load`` reads a data set for classification: bundled with scikit-learn, from OpenML, from a CSV file, or one of the
 paper's eleven ``tables``. ``hotels`` reads, prepares and keeps hotel searches for assortment problems.
 """
 
+import warnings
 from pathlib import Path
 
 from privbandit_envs.datasets import bundled, csv, openml, tables
@@ -16,14 +20,15 @@ OPENML = "openml:"
 NAMES = (*bundled.NAMES, *tables.NAMES)
 
 
-def load(source: str, label: str | None = None) -> Dataset:
-    """Return a data set; reading it again is free.
+def load(source: str, label: str | None = None, deduplicate: bool = False) -> Dataset:
+    """Return a data set; reading it again is free. It warns if rows are copies of others.
 
     Args:
         source: ``"breast_cancer"``, ``"digits"``, ``"digits-binary"`` (is the digit >= 5?) or ``"wine"``; one of
             ``tables.NAMES``; ``"openml:<id or name>"``; or the path of a CSV file, or of a file that ``privbandit data
             NAME PATH`` wrote (``.npz``).
         label: the column to predict, for CSV files (default: the last one) and OpenML (default: its own target).
+        deduplicate: whether to keep one of every set of rows with equal features and label.
 
     Raises:
         ValueError: an unknown source or column, or data that cannot be read.
@@ -36,6 +41,20 @@ def load(source: str, label: str | None = None) -> Dataset:
         >>> data.X.shape, data.label_names
         ((178, 13), ('class_0', 'class_1', 'class_2'))
     """
+    data = _read(source, label)
+    if deduplicate:
+        return data.deduplicated
+    if len(data.different) < len(data.y):
+        warnings.warn(
+            f"{source}: {len(data.y):,} rows are {len(data.different):,} different ones, and a copy in training and "
+            "test rows rewards memory; deduplicate=True keeps one of each.",
+            stacklevel=2,
+        )
+    return data
+
+
+def _read(source: str, label: str | None) -> Dataset:
+    """Return a data set as it is; the arguments and errors are those of ``load``."""
     own = source in NAMES or source.endswith(".npz")
     if own and label is not None:
         raise ValueError(f"label is for CSV files and OpenML; {source} has its own, got {shown(label)}.")

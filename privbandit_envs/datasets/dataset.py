@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,31 @@ class Dataset:
     def __deepcopy__(self, memo: object) -> "Dataset":
         return self  # nothing in it can change
 
+    @cached_property
+    def different(self) -> NDArray[np.intp]:
+        """The first of every set of rows with equal features and label, in order, shape (m,)."""
+        keys = [keys_of(self.X[rows], self.y[rows]) for rows in row_blocks(len(self.y))]
+        return np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
+
+    @cached_property
+    def deduplicated(self) -> "Dataset":
+        """The different rows alone."""
+        rows = self.different
+        public = None if self.public is None else self.public[rows]
+        return Dataset(self.X[rows], self.y[rows], self.label_names, self.feature_names, public)
+
 
 def row_blocks(n: int) -> Iterator[slice]:
     """Yield the rows of large data in blocks, so that intermediate arrays stay small."""
     most = 2**16  # rows that are checked at once
     return (slice(first, min(first + most, n)) for first in range(0, n, most))
+
+
+def keys_of(X: NDArray[np.floating[Any]], y: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for every row, the same for rows with equal features and label, shape (n,)."""
+    table = np.column_stack([X, y]).astype(np.float64) + 0.0  # -0 is 0
+    rows = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
+    return np.fromiter(map(hash, rows.tolist()), np.int64, len(rows))
 
 
 def encode(labels: Iterable[object]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

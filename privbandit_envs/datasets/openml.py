@@ -13,9 +13,9 @@ from privbandit_envs.datasets.dataset import Dataset, encode
 def fetch(key: str, label: str | None = None) -> Dataset:
     """Download a data set once and keep it.
 
-    A categorical column becomes the number of its category, in the order in which the data set declares them: trees
-    and histograms can split it, and there are as many features as columns. Rows with missing values are left out,
-    with a warning that counts them.
+    A categorical column becomes the number of its category, in the order in which the data set declares them: trees and
+    histograms can split it, and each column is one feature. Rows with missing values are left out, with a warning that
+    counts them.
 
     Args:
         key: OpenML's number or name of the data set.

@@ -1,3 +1,6 @@
-"""The families of bandits: linear, sparse, assortments, classification, clicks, and tables."""
+"""The families of bandits: linear, sparse, assortments, classification, clicks, and tables.
+
+Three nouns: a *family* (one kind of problem), a *parameter* (theta, drawn by the seed), a *context* law.
+"""
 
 __all__: list[str] = []

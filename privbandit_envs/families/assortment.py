@@ -11,11 +11,11 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_envs.families.gaussians import BOUND, Precision, directions, gaussians
+from privbandit_envs.changing.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
+from privbandit_envs.families.gaussians import BOUND, INSIDE, Precision, directions, gaussians
 from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
-from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
-from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, mixed
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.validate import count, numbers, one_of, shown
 
@@ -119,7 +119,8 @@ class AssortmentProblem(Problem):
         else:
             refuse(source, n_items=(n_items, 100), dim=(dim, 5), features=(features, "gaussian"), theta=(theta, None))
             self.hotels = HotelUsers(load(source), join, self.dtype)
-            check_everyone_once(horizon, len(self.hotels.users), population)
+            self.n_rows = len(self.hotels.users)
+            check_everyone_once(horizon, self.n_rows, population)
             self.theta, bounds = self.hotels.theta, self.hotels.bounds()
             n_items = len(self.hotels.hotels)
         self.action_space: Assortments = Assortments(n_items, capacity)
@@ -132,23 +133,53 @@ class AssortmentProblem(Problem):
         self.observation_space: Box = Box(low, high, dtype=self.dtype.type)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        return self.users(0, n, rng)
+        if self.n_rows is not None:
+            return self.users(0, n, rng)
+        contexts = np.empty((n, *self.observation_space.shape), self.dtype)
+        self._fill(contexts[..., :-1], rng)
+        return self._priced(contexts, rng)
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        n_items, columns = self.observation_space.shape
-        contexts = np.empty((n, n_items, columns), self.dtype)
-        if self.hotels is not None and self.population == WITHOUT:
-            self.hotels.write(in_turn(start, n, len(self.hotels.users), rng), contexts[..., :-1])
-        else:
-            fill = self._fill if self.hotels is None else self.hotels.fill
-            fill(contexts[..., :-1], rng)
-        contexts[..., -1] = rng.random((n, n_items), dtype=self.dtype) if self.revenues is None else self.revenues
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        people = self._hotels.users
+        if self.population == WITHOUT:
+            return in_turn(start, n, len(people), rng)
+        return rng.integers(len(people), size=n)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return the contexts of users who are these searches."""
+        contexts = np.empty((len(rows), *self.observation_space.shape), self.dtype)
+        self._hotels.write(rows, contexts[..., :-1])
+        return self._priced(contexts, rng)
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with features of their own; revenues are those of the visit.
+
+        Raises:
+            ValueError: features that cannot be mixed: one-hot ones, and those of hotels' users.
+        """
+        if self.features == "one-hot" or self.hotels is not None:
+            mixable = "features 'gaussian' and 'unit'"
+            raise ValueError(f"person_spread is for {mixable}; leave it out, got features {self.features!r}.")
+        contexts = fresh.copy()
+        x = mixed(own[..., :-1], fresh[..., :-1], spread)
+        if self.features == "unit":
+            x *= (INSIDE / np.maximum(np.linalg.norm(x, axis=-1), np.finfo(x.dtype).tiny))[..., None]
+        np.clip(x, -BOUND, BOUND, out=contexts[..., :-1])
         return contexts
 
+    @property
+    def _hotels(self) -> HotelUsers:
+        assert self.hotels is not None
+        return self.hotels
+
     def visits(self, users: int) -> int:
-        if self.hotels is None or self.population == WITHOUT:
-            return 1
-        return most_visits(users, len(self.hotels.users))
+        return 1 if self.n_rows is None or self.population == WITHOUT else most_visits(users, self.n_rows)
+
+    def _priced(self, contexts: Array, rng: Generator) -> Array:
+        """Write revenues into the last column of contexts (n, N, d + 1), in place."""
+        shape = contexts.shape[:2]
+        contexts[..., -1] = rng.random(shape, dtype=self.dtype) if self.revenues is None else self.revenues
+        return contexts
 
     def _fill(self, features: Array, rng: Generator) -> None:
         """Draw synthetic features, shape (n, N, d)."""

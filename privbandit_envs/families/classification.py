@@ -7,10 +7,10 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from privbandit_envs.changing.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
-from privbandit_envs.families.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
@@ -59,6 +59,7 @@ class ClassificationProblem(ArmProblem):
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
+        deduplicate: whether a named data set keeps one of every set of equal rows; with copies it warns.
         population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
             twice in an episode.
         horizon: rounds an episode; at most the number of private rows without replacement.
@@ -85,6 +86,7 @@ class ClassificationProblem(ArmProblem):
         n_public: int | None = 50,
         public_seed: int = 0,
         label: str | None = None,
+        deduplicate: bool = False,
         population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
@@ -105,28 +107,47 @@ class ClassificationProblem(ArmProblem):
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            data = source if isinstance(source, Dataset) else load(source, label)
+            data = source if isinstance(source, Dataset) else load(source, label, deduplicate)
             self.data = split_of(data, n_public, seed, self.dtype)
-            check_everyone_once(horizon, len(self.data.records), population)
+            self.n_rows = len(self.data.records)
+            check_everyone_once(horizon, self.n_rows, population)
         self.public_data: tuple[Array, NDArray[np.int64]] = self.data.public_data
         self.dim = self.public_data[0].shape[1]
         self.observation_space = Box(0, 1, (self.dim,), self.dtype)
         self.action_space = Discrete(self.data.n_labels)
 
     def contexts(self, n: int, rng: Generator) -> Array:
-        return self.observe(self.users(0, n, rng))
+        return self.data.users(n, rng) if isinstance(self.data, PosteriorDrift) else self.observe(self.users(0, n, rng))
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return records: the features and, for data sets, the label in a last column."""
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        return rows_in_turn(len(self._split.records), start, n, rng, self.population)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return records of a data set: the features, and the label in a last column."""
+        return np.asarray(self._split.records[rows])
+
+    def people_of(self, rows: Array) -> NDArray[np.int64]:
+        """Return the numbers of rows in the data set."""
+        return self._split.private_rows[rows]
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with contexts of their own: noise is added, reflected at the square's sides.
+
+        So every visit's context is uniform on the square, whatever the spread.
+        """
         if isinstance(self.data, Split):
-            return rows_in_turn(self.data.records, start, n, rng, self.population)
-        return self.data.users(start, n, rng)
+            return super().again(own, fresh, spread)
+        return np.asarray(np.abs((own + spread * (fresh - 0.5) + 1) % 2 - 1, dtype=self.dtype))
+
+    @property
+    def _split(self) -> "Split":
+        assert isinstance(self.data, Split)
+        return self.data
 
     def visits(self, users: int) -> int:
-        if not isinstance(self.data, Split) or self.population == WITHOUT:
+        if self.n_rows is None or self.population == WITHOUT:
             return 1
-        people = len(self.data.records)
-        return 1 if users <= people else 1 + most_visits(users - people, people)
+        return 1 if users <= self.n_rows else 1 + most_visits(users - self.n_rows, self.n_rows)
 
     def observe(self, users: Array) -> Array:
         return users[:, : self.dim]
@@ -153,7 +174,7 @@ class PosteriorDrift:
         x = draws[:, :2].astype(dtype)
         self.public_data = x, (draws[:, 2] < eta(x, gamma)).astype(np.int64)
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
+    def users(self, n: int, rng: Generator) -> Array:
         return rng.random((n, 2), dtype=self.dtype.type)
 
     def probabilities(self, users: Array) -> Floats:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_envs.datasets.hotels import data as hotels
 from privbandit_envs.datasets.hotels.data import JOINS, SAMPLE, HotelData
@@ -35,10 +34,6 @@ class HotelUsers:
         """Return the largest absolute value of each feature (1 for one that is always 0), shape (d,)."""
         largest: Array = np.abs(self.hotels).max(axis=0) * np.abs(self.users).max(axis=0)
         return np.where(largest > 0, largest, np.ones_like(largest))
-
-    def fill(self, features: Array, rng: Generator) -> None:
-        """Draw users with replacement and write their features, shape (n, N, d)."""
-        self.write(rng.integers(len(self.users), size=len(features)), features)
 
     def write(self, rows: Array, features: Array) -> None:
         """Write the features of the users in these rows, shape (n, N, d)."""

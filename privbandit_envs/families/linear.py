@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import INSIDE, directions
-from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.problem import ArmProblem, Array, Floats, Support, mixed, pick
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
@@ -42,7 +42,7 @@ class LinearProblem(ArmProblem):
             cut at 1: most users' features are short, a few percent of them are as long as they can be.
             ``"adversarial"``: an adversary who knows no theta and no agent, but the horizon, shows the d directions one
             after the other, for horizon / d users each: arms differ in the direction of the hour alone, and the rest
-            of their length is in the one before (in the first hour, nowhere). What was learned does not help with what
+            of their length is in the one before (in the first hour, nowhere). Past learning does not help with what
             decides next; users are not alike, and have no finite support.
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
@@ -130,6 +130,19 @@ class LinearProblem(ArmProblem):
         cumulative[-1] = 1
         rows: Array = self._support.contexts[np.searchsorted(cumulative, rng.random(n), side="right")]
         return rows
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with contexts of their own: on the sphere for ``"sphere"``, else cut to the ball.
+
+        Raises:
+            ValueError: an adversary's users, who have nothing of their own.
+        """
+        if self.design == "adversarial":
+            raise ValueError("person_spread must be None for an adversary's users, who have no context of their own.")
+        x = mixed(own, fresh, spread)
+        lengths = np.maximum(np.sqrt(np.vecdot(x, x)), np.finfo(x.dtype).tiny)
+        x *= (INSIDE / (lengths if self.design == "sphere" else np.maximum(lengths, INSIDE)))[..., None]
+        return x
 
     def means(self, contexts: Array) -> Floats:
         n_arms, dim = contexts.shape[1:]

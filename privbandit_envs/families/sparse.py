@@ -20,20 +20,21 @@ class SparseLinearProblem(ArmProblem):
     positions.
 
     This is the setting of Chakraborty, Roy and Basu, "FLIPHAT: Joint Differential Privacy for High Dimensional Sparse
-    Linear Bandits", section 6; the paper leaves beta open.
+    Linear Bandits", section 6. The paper leaves beta open; in the authors' repository it is ``"signed-uniform"``.
 
     Args:
         n_arms: number of arms K.
         dim: number of features d.
         sparsity: number of nonzero entries s* of beta.
-        coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1).
+        coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1),
+            ``"signed-uniform"`` +-U(1/2, 1).
         correlation: of neighboring features, in (-1, 1).
         margin: least gap between the mean reward of the best arm and the others', >= 0: the best arm's features move
             along beta by this margin. Without it the gap is below h with a probability in proportion to h (the paper's
             alpha = 1); with it, its alpha is infinite.
         noise: ``"gaussian"``: N(0, noise_scale^2); ``"uniform"``: U(-noise_scale, noise_scale).
         noise_scale: scale of the noise, >= 0.
-        beta: the parameter itself, shape (d,); by default drawn.
+        beta: the parameter itself, shape (d,), or its first entries, followed by zeros; by default drawn.
         horizon: rounds an episode.
         dtype: of the contexts.
 
@@ -77,7 +78,7 @@ class SparseLinearProblem(ArmProblem):
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)
         self.action_space = Discrete(n_arms)
-        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else numbers(dim, beta=beta)
+        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else padded(beta, dim)
         self._nonzero = np.flatnonzero(self.beta)
         self.margin = at_least(0, margin=margin)
 
@@ -85,6 +86,13 @@ class SparseLinearProblem(ArmProblem):
         shape = (n, *self.observation_space.shape)  # type: ignore[misc]
         x: Array = gaussians(rng, shape, self.dtype)
         correlate(x, self.correlation)
+        if self.margin:
+            self.set_apart(x)
+        return np.clip(x, -BOUND, BOUND, out=x)
+
+    def again(self, own: Array, fresh: Array, spread: float) -> Array:
+        """Return contexts of people with contexts of their own, set apart by the margin."""
+        x = super().again(own, fresh, spread)
         if self.margin:
             self.set_apart(x)
         return np.clip(x, -BOUND, BOUND, out=x)
@@ -106,12 +114,22 @@ class SparseLinearProblem(ArmProblem):
         return super().rewards(means, rng)
 
 
+def padded(beta: ArrayLike, dim: int) -> Floats:
+    """Return a vector of shape (dim,) that begins with these entries; the others are 0."""
+    values = np.asarray(beta)
+    if values.ndim != 1 or len(values) >= dim:
+        return numbers(dim, beta=beta)
+    return np.append(numbers(len(values), beta=beta), np.zeros(dim - len(values)))
+
+
 def draw_beta(dim: int, sparsity: int, coefficients: str, rng: Generator) -> Floats:
     """Return a vector of shape (dim,) with ``sparsity`` nonzero entries at random positions."""
-    one_of(("equal", "small", "uniform"), coefficients=coefficients)
+    one_of(("equal", "small", "uniform", "signed-uniform"), coefficients=coefficients)
     beta = np.zeros(dim)
     values = rng.uniform(-1, 1, sparsity)
-    if coefficients != "uniform":
+    if coefficients == "signed-uniform":
+        values = (values + np.sign(values)) / 2
+    elif coefficients != "uniform":
         values = np.sign(values) / (math.sqrt(sparsity) if coefficients == "equal" else sparsity)
     beta[rng.choice(dim, sparsity, replace=False)] = values
     return beta

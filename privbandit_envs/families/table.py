@@ -3,10 +3,11 @@
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
+from numpy.typing import NDArray
 
+from privbandit_envs.changing.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.datasets.frames import ArmTable
 from privbandit_envs.families.classification import min_max, public_stream
-from privbandit_envs.families.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.problem import ArmProblem, Array, Floats
 from privbandit_envs.validate import count, one_of, shown
 from privbandit_envs.validate import seed as checked_seed
@@ -48,23 +49,31 @@ class TableProblem(ArmProblem):
             raise ValueError(f"table must be an ArmTable, as privbandit_envs.from_table makes it; got {shown(table)}.")
         seed = checked_seed(public_seed=public_seed) or 0
         self.population = one_of(POPULATIONS, population=population)
-        known, users = divided(table, n_public, public_stream(seed))
+        known, self.people = divided(table, n_public, public_stream(seed))
         people, arms, dim = table.features.shape
         reference = table.features[known].reshape(-1, dim)
         scaled = (2 * min_max(table.features.reshape(-1, dim), reference) - 1) / np.sqrt(dim)
         contexts = scaled.reshape(people, arms, dim).astype(np.dtype(one_of(("float32", "float64"), dtype=dtype)))
         self.public_rows = contexts[known], table.rewards[known]
-        self.records = np.concatenate([contexts[users], table.rewards[users][..., None]], axis=2)  # double precision
-        check_everyone_once(horizon, len(users), population)
+        self.records = np.concatenate([contexts[self.people], table.rewards[self.people][..., None]], axis=2)  # float64
+        self.n_rows = len(self.records)
+        check_everyone_once(horizon, self.n_rows, population)
         self.observation_space = Box(-1, 1, (arms, dim), contexts.dtype.type)
         self.action_space = Discrete(arms)
 
     def contexts(self, n: int, rng: Generator) -> Array:
         return self.observe(self.users(0, n, rng))
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        return rows_in_turn(len(self.records), start, n, rng, self.population)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
         """Return records: the features of every arm, and its reward in a last column."""
-        return rows_in_turn(self.records, start, n, rng, self.population)
+        return np.asarray(self.records[rows])
+
+    def people_of(self, rows: Array) -> NDArray[np.int64]:
+        """Return the numbers of people in the table."""
+        return np.asarray(self.people[rows])
 
     def observe(self, users: Array) -> Array:
         return users[..., :-1].astype(self.observation_space.dtype)

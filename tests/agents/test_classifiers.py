@@ -351,6 +351,7 @@ def test_with_public_rows_all_of_scikit_learn_s_checks_pass(name: str) -> None:
     assert len(told) > 50
 
 
+@pytest.mark.wide_at("kernel-*")
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)
 def test_every_agent_of_labels_fits_offline(name: str) -> None:
     model = AgentClassifier(name, generous(name, 8.0), random_state=0).fit(*draw(500, 2), *draw(200, 3, 0.5))
@@ -477,3 +478,15 @@ def test_every_row_reports_once_whatever_the_blocks(name: str, monkeypatch: pyte
     monkeypatch.setattr(classifiers, "ROWS_A_BLOCK", 100)
     model = AgentClassifier(name, random_state=0).fit(*draw(250, 8), *PUBLIC)
     assert model.ledger_.releases == 250
+
+
+def test_rows_beyond_the_scale_are_clipped_or_get_the_first_class() -> None:
+    x, y = draw(400, 9)
+    y = np.ones_like(y)
+    settings: Any = {"scale_by": "range", "feature_range": (0, 0.5), "classes": [0, 1], "random_state": 0}
+    clip, zero = (AgentClassifier("lpct", {"epsilon": 8.0}, outside=each, **settings) for each in ("clip", "zero"))
+    inside = (x <= 0.5).all(axis=1)
+    assert (clip.fit(x, y).predict(x) == 1).all()
+    assert (zero.fit(x, y).predict(x) == inside).all() and np.allclose(zero.predict_proba(x).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="outside must be one of clip, zero"):
+        AgentClassifier("lpct", outside="nowhere", **settings).fit(x, y)

@@ -37,6 +37,30 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
     assert {env_id for _, env_id in PAIRS} == set(IDS)
 
 
+@pytest.mark.wide_at(
+    "check_replay-dpmnl-*",
+    "check_replay-reward-*",
+    "check_replay-sw-jdp-*",
+    "check_replay-*-linucb-conformance/*",
+    "check_replay-fliphat-conformance/*",
+    "check_replay-dp-dqn-conformance/*",
+    "check_replay-clipped-iht-privbandit/*",
+    "check_replay-private-pursuit-privbandit/*",
+    "check_noise-*-conformance/Sparse*",
+    "check_seeds-*-conformance/*",
+    "check_frozen-*-conformance/*",
+    "check_actions-*-conformance/*",
+    "check_reports-*-conformance/*",
+    "check_budgets-psgd-network-*",
+    "check_budgets-kernel-*",
+    "check_budgets-lpct-?-*",
+    "check_hostile_records-lpct-?-*",
+    "check_hostile_records-psgd-linear-*",
+    "check_hostile_records-dpmnl-approx-*",
+    "check_seeds-a2c-*",
+    "check_seeds-ppo-*",
+    "check_actions-a2c-*",
+)
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
     horizon = 64 if checks_for(name) is LEARNER_CHECKS else BRIEF if check.__name__ == "check_replay" else HORIZON

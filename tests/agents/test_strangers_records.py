@@ -117,6 +117,7 @@ def reports_of(agent: Any, sent: list[Any], seed: int) -> Any:
     return agent.randomize(*agent.records_of(*sent))
 
 
+@pytest.mark.wide_at("kernel-*", "lpct-?-*", "psgd-*", "*-privbandit/SparseLinear*")
 @pytest.mark.parametrize(("name", "env_id"), PAIRS)
 def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str, Any]) -> None:
     """The same bits of actions and reports, the same count, schedule and fate, for every kind of record."""
@@ -153,6 +154,7 @@ def counted(agent: Any) -> tuple[int, int]:
     return int(getattr(agent, "users", 0)), 0 if ledger is None else ledger.releases
 
 
+@pytest.mark.wide_at("kernel-*", "*-privbandit/SparseLinear*")
 @pytest.mark.parametrize(("name", "env_id"), PAIRS)
 def test_a_group_of_bad_records_counts_as_many(name: str, env_id: str, groups: dict[str, Any]) -> None:
     env, records = groups[env_id]
@@ -176,6 +178,7 @@ def test_lists_with_anything_in_them_are_served_with_masks_as_well(groups: dict[
         assert np.asarray(actions).tolist() == [0, 0, 0]
 
 
+@pytest.mark.wide_at("kernel-*")
 @pytest.mark.parametrize("bad", KINDS.values(), ids=KINDS.keys())
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_are_learned_row_by_row(name: str, bad: Any, groups: dict[str, Any]) -> None:

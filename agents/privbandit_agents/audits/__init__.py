@@ -1,4 +1,8 @@
-"""Audits: games that bound an agent's or a mechanism's epsilon from below."""
+"""Audits: games that bound an agent's or a mechanism's epsilon from below.
+
+Three nouns: a *claim* (the promised epsilon or rho), a *game* (two neighbouring worlds and a view of them), an
+*event* (likelier in one world than in the other).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -99,7 +99,7 @@ class AgentGame(Game):
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
-        """Return what the agent's guarantee claims, and nothing that it does not: zCDP need not be of Gaussian type."""
+        """Return the claim of the agent's guarantee, and no more than that: zCDP need not be of Gaussian type."""
         promise = self.agent(0).guarantee
         if promise.epsilon is not None:
             return Claim(promise.epsilon, promise.delta or 0.0)
@@ -109,7 +109,7 @@ class AgentGame(Game):
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
 
     def of_gaussian_noise(self) -> Claim | None:
-        """Return what an agent's noise would promise if all of it is Gaussian, as the agent says; None if it does not.
+        """Return the claim of purely Gaussian noise, if the agent declares that its noise is such; else None.
 
         A promise of (epsilon, delta) is not that of the Gaussian mechanism, and a test at delta itself would need far
         more runs. So this claim is looked at beside the one that was made.
@@ -119,22 +119,22 @@ class AgentGame(Game):
 
 
 class CanaryGame(AgentGame):
-    """Many users of a run are canaries: a fair coin of its own says which record of a pair each of them has.
+    """Many users of a run are canaries: a fair coin of its own decides which record of a pair each has.
 
-    What the agent lets be seen is turned into a score for each canary: its sign is the guess, and a score that is small
-    beside the noise makes a guess between -1 and 1. What other canaries add to a score is taken away, since an
-    adversary may know everybody else. Every run is played twice by agents of one seed, the second time with all coins
-    turned. Each is a run like any other; but where both draw the same noise, it cancels in how right the two are
-    together. ``audit_canaries`` makes a bound of the runs.
+    The agent's output becomes a score for each canary: its sign is the guess, and a score that is small beside the
+    noise makes a guess between -1 and 1. The share of other canaries in a score is taken away, since an adversary may
+    know everybody else. Every run is played twice by agents of one seed, the second time with all coins turned. Each is
+    a run like any other; but where both draw the same noise, it cancels in how right the two are together.
+    ``audit_canaries`` makes a bound of the runs.
     """
 
     statistics = ("share of right guesses", "mean square of guesses", "mean size of guesses")
     canaries: int
     covers: Floats | None = None
-    """What the coin in each column adds to the score in each row, (k, k); the diagonal, a canary's own, is left out."""
+    """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 
     def claimed(self) -> Claim:
-        """Return what the agent claims: rho, if it promises that and epsilon besides."""
+        """Return the agent's claim: rho, if it promises that and epsilon besides."""
         found, promise = super().claimed(), self.agent(0).guarantee
         if promise.rho is None:
             return found
@@ -164,7 +164,7 @@ class CanaryGame(AgentGame):
 
         Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
         a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
-        guesses are -1 or 1 where scores are so large that they tell most, and 0 where they are not.
+        guesses are -1 or 1 for the most telling, largest scores, and 0 for the others.
         """
         far, spread = self.scattered
         if (self.presumed or self.claim).rho is None:
@@ -182,7 +182,7 @@ class CanaryGame(AgentGame):
 
     @cached_property
     def scattered(self) -> tuple[Floats, Floats]:
-        """By how much a canary's coin moves its score, shape (k,), and what the score scatters by: of pilot runs."""
+        """Shift of a canary's score by its coin, and the score's standard deviation, in pilot runs; shape (k,) each."""
         scores, turned = self.scored
         far = np.mean(scores + turned, axis=0) / 2
         spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
@@ -222,7 +222,7 @@ T = TypeVar("T", bound=Tried)
 class AnyAgentGame(AgentGame, Generic[T]):
     """A game for agents of any family: pilot runs choose one of its scenes, and the statistics.
 
-    What is seen in the chosen scene is then played afresh, so that no correction for the number of scenes is due.
+    The chosen scene is then played afresh, so that no correction for the number of scenes is due.
     """
 
     ready: tuple[str, ...] = ()
@@ -272,9 +272,14 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return []
 
     def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
-        """Return statistics for a scene, and what they are worth on runs of their own, which half of them hold."""
+        """Play a scene ``runs`` times; return statistics for it, and their worth on held-out runs."""
         with whatever_is_raised(self.name, scene.words):
-            worlds, half = self.paired(scene, runs), runs // 2
+            worlds = self.paired(scene, runs)
+        return self.scored(worlds)
+
+    def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:
+        """Fit statistics on half of the runs (n, D) of both worlds; return them, and their worth on the other half."""
+        half = len(worlds[0]) // 2
         contrast = self.contrast_of(*(seen[:half, len(self.ready) :] for seen in worlds))
         held_out = self.told(contrast, worlds[0][half:]), self.told(contrast, worlds[1][half:])
         return contrast, (self.worth(held_out), self.tie(worlds))
@@ -286,11 +291,11 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return epsilon if rho is None else rho
 
     def tie(self, worlds: list[Floats]) -> float:
-        """Return what decides between scenes with equal bounds, given what is seen of runs (n, D): here nothing."""
+        """Return a number that decides between scenes with equal bounds, given the runs' readings (n, D): here 0."""
         return 0.0
 
     def paired(self, scene: T, runs: int) -> list[Floats]:
-        """Return what pilot runs see in both worlds, shape (runs, D) each."""
+        """Return the readings of pilot runs in both worlds, shape (runs, D) each."""
         rng = np.random.default_rng(7)
         return [self.observed(scene, world, runs, rng) for world in (0, 1)]
 

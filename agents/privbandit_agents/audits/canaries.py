@@ -3,8 +3,8 @@
 Thomas Steinke, Milad Nasr and Matthew Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023; Saeed
 Mahloujifar, Luca Melis and Kamalika Chaudhuri, "Auditing f-Differential Privacy in One Run", 2024. Both bound the tail
 of the guesses of one run. Right guesses may come together under Gaussian privacy: a mechanism may leak everybody's coin
-in one run of a thousand. So one run proves little, however many canaries it has; here it is many runs that count.
-Every run is played twice, with the same noise and all coins turned, so that the noise of both cancels in what is seen.
+in one run of a thousand. So one run proves little, however many canaries it has; here it is many runs that count. Every
+run is played twice, with the same noise and all coins turned, so that the noise of both cancels in the readings.
 """
 
 import math
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.optimize import brentq
 
 from privbandit_agents.audits.bounds.means import STAKE, lower_mean
 from privbandit_agents.audits.bounds.together import LARGEST_EPSILON
@@ -27,9 +27,9 @@ def audit_canaries(
 
     *Formal guarantees.* The lower bound exceeds the truth with probability at most 1 - confidence, whatever the guesses
     depend on. Let a canary's coin c be -1 or 1 with probability 1/2, independent of all other coins, and let its guess
-    T in [-1, 1] read what was released, the other coins, and nothing else of this one: privacy holds whatever is known
-    of others. Fix the other coins, let P and Q be the laws of what is released for the two sides of this coin, and
-    say that the guess is right by s = (1 + c T) / 2: with this probability, if it is drawn.
+    T in [-1, 1] read the release, the other coins, and nothing else of this one: privacy holds whatever is known of
+    others. Fix the other coins, let P and Q be the laws of the release for the two sides of this coin, and call the
+    guess right by s = (1 + c T) / 2: with this probability, if it is drawn.
 
     Under (epsilon, delta) guesses may abstain. Let A = (|T| + c T) / 2 and B = (|T| - c T) / 2 be how right and how
     wrong a guess is, max(T, 0) and max(-T, 0) being randomized tests. P of the first is at most e^epsilon times Q of
@@ -52,7 +52,7 @@ def audit_canaries(
 
     Args:
         game: whose ``play`` returns, for each run, by how much guesses are right, the mean square of guesses, and
-            their mean size. What is missing counts as 1: guesses are -1 or 1 then.
+            their mean size. Missing columns count as 1: guesses are -1 or 1 then.
         runs: >= 20.
         rng: of everything.
         confidence: in (0, 1).
@@ -83,8 +83,7 @@ def shares_of(game: Game, runs: int, rng: Generator, on_progress: Callable[[int]
 def bound_of_runs(claim: Claim, shares: Floats, alpha: float) -> tuple[float, float | None]:
     """Return lower bounds of (epsilon, rho or None), given what guesses were in each run, as ``shares_of`` does.
 
-    For claims of zCDP guesses that are all -1 or 1 have a mean square of 1, and it is how often they are right that
-    tells.
+    For claims of zCDP guesses that are all -1 or 1 have a mean square of 1, and only the share of right ones matters.
     """
     if claim.rho is None:
         return epsilon_of(claim, shares, alpha), None
@@ -132,4 +131,4 @@ def most_moved(rho: float, square: float) -> float:
     """Return by how much guesses of this mean square can be right at most, as ``rho_of`` takes it."""
     if rho >= rho_of(1.0, 1.0):
         return math.sqrt(square)
-    return math.sqrt(square) * float(brentq(lambda t: rho_of(t, 1.0) - rho, 0.0, 1.0))
+    return math.sqrt(square) * float(scipy.optimize.brentq(lambda t: rho_of(t, 1.0) - rho, 0.0, 1.0))

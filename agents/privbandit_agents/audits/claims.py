@@ -1,4 +1,4 @@
-"""What an audit is about: a promise, the game that puts it to the test, and what came out."""
+"""The parts of an audit: a promise, the game that puts it to the test, and the result."""
 
 import math
 from abc import ABC, abstractmethod
@@ -68,13 +68,13 @@ class Game(ABC):
         pair: the two records, in words.
         claim: the audited promise.
         statistics: names of the columns of ``play``.
-        seen: what the adversary looks at, in words.
+        seen: the adversary's view, in words.
         unseen: where the adversary does not look, in words.
         runs: fresh runs of each world by default.
         delta: of (epsilon, delta) by default.
         part: what of a target the game is about, where several are played; "": all of it.
         canaries: how many coins are guessed in each run; 0: two worlds are compared.
-        presumed: the claim that Gaussian noise would have, if the target says that its noise is and promises no more
+        presumed: the claim that Gaussian noise would have, if the target declares such noise and promises no more
             than (epsilon, delta). It has a verdict of its own, and is no part of ``claim``.
         blind: whether all that the game looks at was the same in all pilot runs.
         made: collects agents that the game makes while an audit compares their generators; None: nobody looks.
@@ -101,7 +101,7 @@ class Game(ABC):
         Runs are independent. All noise is drawn from ``rng``, or from generators that are spawned from it or seeded by
         it. Worlds may be played with equal generators, so that they draw the same noise.
 
-        With canaries every run is in many worlds, and the statistics are of guesses, as ``audit_canaries`` says.
+        With canaries every run is in many worlds, and the statistics are of guesses: see ``audit_canaries``.
         """
 
     def stronger(self, factor: float) -> "Game | None":
@@ -129,8 +129,8 @@ class AuditResult:
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
         rates: of the event, in the world where it is likely and in the other one; with canaries they mean nothing.
         shares: how right guesses of canaries were in each run, their mean square and size, shape (runs, 3); else none.
-        presumed: what the same runs say of the claim that the game presumes, at the same confidence; None: it presumes
-            none.
+        presumed: the verdict of the same runs on the claim that the game presumes, at the same confidence; None: the
+            game presumes none.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Generators that know whom they spawned, so that an audit can tell whether two worlds have drawn as much."""
+"""Generators that know whom they spawned, so that an audit can compare the draws of two worlds."""
 
 from collections.abc import Iterator, Sequence
 

@@ -16,7 +16,7 @@ class CounterGame(CanaryGame):
     """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
 
     Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
-    0: what is released then still tells of the canaries. The ridge is so large that theta is the noisy moment in units
+    0: later releases still depend on the canaries. The ridge is so large that theta is the noisy moment in units
     that are known.
     """
 
@@ -49,6 +49,66 @@ class CounterGame(CanaryGame):
         return self.decoder(readings)
 
 
+class BlockGame(CounterGame):
+    """CounterGame for arms that share a context: half of the canaries get each of two arms.
+
+    Contexts are so large that the features are a unit vector, and each block of the counter has eight canaries. All
+    other users have reward 1/2, which counts as 0.
+    """
+
+    part = "rewards in the blocks of two arms"
+    pair = "reward 1 or 0 of an arm, at a unit vector"
+    seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"
+    world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.contexts, places = 1e6 * np.eye(DIM), np.arange(CANARIES)
+        columns = places // DIM % 2 * (DIM + 1) + places % DIM
+        self.decoder = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), columns)
+        self.covers = self.decoder.covers
+
+    def record(self, place: int, coin: float) -> tuple[int, float]:
+        """Return the arm and the reward of a canary."""
+        return place // DIM % 2, (1 + coin) / 2
+
+    def served(self, agent: AnyAgent, coins: Floats) -> Floats:
+        """Serve the canaries and then the others; return the noisy moments of both arms, shape (users, 2 (d + 1))."""
+        thetas = np.zeros((2 * CANARIES, 2, DIM + 1))
+        for t in range(2 * CANARIES):
+            arm, reward = self.record(t, coins[t]) if t < CANARIES else (t % 2, 0.5)
+            agent.update(self.contexts[t % DIM], arm, reward)
+            thetas[t] = agent.release.reshape(DIM + 1, 2, DIM + 2)[..., -1].T  # type: ignore[attr-defined]
+        told = thetas.reshape(2 * CANARIES, -1) * self.units[:, None]
+        return np.asarray(told * (self.settings["shift"] * 2 * np.sqrt(DIM + 1)))
+
+
+class ArmGame(BlockGame):
+    """BlockGame in which a canary's coin says whether its record is in the block that is read, or in the other one.
+
+    The reward is 1 in any case. So a block without noise is seen even if the arm whose block it is was not played.
+    """
+
+    part = "the arm whose block has a record"
+    pair = "one arm or the other, with reward 1 at a unit vector"
+    unseen = "the Gram matrix, the two blocks together, and other pairs of records"
+    runs = 600
+
+    def prepare(self) -> None:
+        super().prepare()
+        places = np.arange(CANARIES)
+        together = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), places % DIM).covers
+        own = places // DIM % 2
+        self.covers = np.where(own == own[:, None], 0.5, -0.5) * together
+
+    def record(self, place: int, coin: float) -> tuple[int, float]:
+        own = place // DIM % 2
+        return own if coin > 0 else 1 - own, 1.0
+
+
+CounterGame.besides = (BlockGame, ArmGame)
+
+
 class KeptSums(CanaryGame):
     """Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary.
 
@@ -64,7 +124,7 @@ class KeptSums(CanaryGame):
     world: ClassVar = CounterGame.world
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES}
     first = 1.0
-    """What the reading in the canary's own window counts."""
+    """Weight of the reading in the canary's own window."""
     runs = 800
 
     def prepare(self) -> None:
@@ -104,11 +164,12 @@ class WindowGame(CounterGame):
 class BatchGame(CounterGame):
     """CounterGame for gradients: a batch is one user, and steps are so short that scores stay 0.
 
-    So a canary's gradient is its reward times its unit vector, and the steps of the parameters tell the noisy sums.
+    So a canary's gradient is its reward times its unit vector, and the steps of the parameters are the noisy sums.
     """
 
     seen = f"the parameters after each of {2 * CANARIES} users"
     unseen = "larger batches, random features, and other pairs of records"
+    besides = ()
     settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
 
     def served(self, agent: AnyAgent, coins: Floats) -> Floats:

@@ -75,11 +75,11 @@ def audit(
     at order 1 being the KL divergence, which no event exceeds. A game with canaries has no pilot runs, and
     ``audit_canaries`` has its proof.
 
-    Runs of two worlds with one generator are independent only if both draw as much in every run. So all generators that
-    serve several runs are compared after each portion. If pilot runs fall out of step the worlds are played apart. If
-    fresh runs do, they are made anew, apart: then these have a tenth of the error probability, and the others nine, so
-    that both together have no more than is stated, however the two depend on what was drawn. What is presumed of noise
-    is judged by the same runs, with an error probability of its own.
+    Runs of two worlds with one generator are independent only if both draw equally many numbers in every run. So all
+    generators that serve several runs are compared after each portion. If pilot runs fall out of step the worlds are
+    played apart. If fresh runs do, they are made anew, apart: then these have a tenth of the error probability, and the
+    others nine, so that both together have no more than is stated, however the two depend on the draws. A presumed
+    claim is judged by the same runs, with an error probability of its own.
 
     Args:
         game: the worlds.
@@ -111,8 +111,9 @@ def audit(
         bound, rho = judged(claim, event.hits(tried), hits, alpha)
         # the trade-off curve: how often the chosen statistic passes every threshold, in both worlds
         values = [event.sign * world[:, event.statistic] for world in (fresh[1 - event.likely], fresh[event.likely])]
+        values = [np.where(np.isnan(value), -math.inf, value) for value in values]  # NaN passes no threshold
         cuts = candidates(np.concatenate(values))
-        curve = np.stack([(value[:, None] >= cuts).mean(axis=0) for value in values])
+        curve = np.stack([(runs - np.searchsorted(np.sort(value), cuts)) / runs for value in values])
         true, false = (number / runs for number in hits.rates)
         words = event.words(game.statistics)
         return AuditResult(game.title, claim, bound, rho, confidence, words, runs, curve, (true, false))
@@ -140,10 +141,10 @@ def sample(
     Played ``together`` they have the same generators, one for each portion, so that they mostly draw the same noise.
 
     Statistics are rounded: the default generator is for simulation only, and the rounding errors of its floating-point
-    noise would tell the worlds apart where the law does not.
+    noise would separate worlds that have the same law.
 
     Returns:
-        What was seen in both worlds, and whether they drew as much as each other, by ``position``.
+        Readings of both worlds, and whether their generators ended in the same ``position``.
     """
     portion, in_step = max(1, min(runs, 4096, runs // 20 or 1)), True
     worlds: tuple[list[Floats], list[Floats]] = ([], [])
@@ -206,9 +207,10 @@ def choose(claim: Claim, pilot: "Pilot | tuple[Floats, Floats]", alpha: float, f
     """Return the event that promises the best bound, given pilot runs (n, k) of both worlds.
 
     For claims of zCDP it is the one with the best bound on the pilot runs themselves, taken at a twentieth of alpha,
-    since the best of many thresholds is a lucky one. For Gaussian claims all thresholds tell the same in the limit;
-    those between the two worlds need the fewest runs. For others it is what ``promise_of`` expects of so many fresh
-    runs, as many as pilot runs by default. The best event of the other tail is its counterpart, if that promises more.
+    since the best of many thresholds is a lucky one. For Gaussian claims all thresholds show the same in the limit;
+    those between the two worlds need the fewest runs. For others it is the event with the best ``promise_of`` for
+    ``fresh`` runs, by default equal to the number of pilot runs. The best event of the other tail is its counterpart,
+    if that promises more.
     """
     pilot = pilot if isinstance(pilot, Pilot) else Pilot(pilot)
     runs = len(pilot.worlds[0])
@@ -264,7 +266,7 @@ def candidates(values: Floats) -> Floats:
 
 
 def score(claim: Claim, true: ArrayLike, false: ArrayLike, runs: int, alpha: float) -> Floats:
-    """Return what an event's counts say about the claim: a bound on epsilon; on mu or rho for claims of zCDP.
+    """Return the bound that an event's counts give: on epsilon; on mu or rho for claims of zCDP.
 
     rho bounds the KL divergence, and so that of two coins with the event's rates, which grows as these move apart.
     """

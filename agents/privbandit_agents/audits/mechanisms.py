@@ -42,7 +42,7 @@ class MechanismGame(Game):
 
 @dataclass(frozen=True)
 class Request:
-    """What an audit asks of a mechanism: the budget, and whether the calibration is the published one."""
+    """The request of an audit to a mechanism: the budget, and whether the calibration is the published one."""
 
     epsilon: float
     delta: float
@@ -89,7 +89,7 @@ def gaussian(request: Request) -> Game:
 
 
 def gumbel_top_k(request: Request) -> Game:
-    """Half of the coordinates one sensitivity up, half down, or the other way round: choice and values both tell."""
+    """Half of the coordinates one sensitivity up, half down, or the other way round: choice and values both leak."""
     mechanism = GumbelTopK.from_rho(request.rho, 5, 2.0)
     side = np.repeat([1.0, -1.0], 5)
 
@@ -109,7 +109,7 @@ def gumbel_top_k(request: Request) -> Game:
 def exponential_choice(request: Request) -> Game:
     """One of two candidates, whose scores move by one sensitivity in opposite directions.
 
-    The choice is a coin. Its KL divergence is all of rho but a term of order rho^2, so that rho is what is audited.
+    The choice is a coin. Its KL divergence is all of rho but a term of order rho^2, so that the audit is of rho.
     """
     mechanism = ExponentialChoice.from_rho(request.rho, 1.0)
 

@@ -1,6 +1,6 @@
 """The power of an audit: which share of audits like it would refute a claim that is broken.
 
-Where noise is Gaussian, and where canaries are guessed, the runs that an audit has played tell that too
+Where noise is Gaussian, and where canaries are guessed, the runs that an audit has played show that too
 (``power_of_less_noise``). Elsewhere the target is played with a larger budget (``power``).
 """
 
@@ -29,7 +29,7 @@ def power(
 ) -> float:
     """Return which share of audits would refute a claim if the mechanism were that of another game.
 
-    The other game is played once, as often as an audit does. Audits are then repeated on samples from its runs, with
+    The other game is played once, with the runs of one audit. Audits are then repeated on samples from its runs, with
     replacement; the standard error of the share is about 1 / (2 sqrt(repeats)).
 
     Args:
@@ -65,11 +65,11 @@ def drawn(hits: Hits, runs: int, rng: Generator) -> Hits:
 def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = 50) -> float | None:
     """Return which share of audits would refute the claim if there were less noise; None: the runs do not show it.
 
-    The noise is that of ``factor`` times the claimed epsilon. Gaussian noise that is k times smaller
-    puts two worlds, or the two sides of a coin, k times as far apart: the quantiles of an event's two frequencies, and
-    of the share of right guesses, move apart by k. So what an audit has found tells what it would have found, if the
-    target is at its claim. What is found has an error of its own: rates, or runs, are drawn anew before every audit
-    that is repeated, so that the share is an expectation. Events of other mechanisms have no such law.
+    The noise is that of ``factor`` times the claimed epsilon. Gaussian noise that is k times smaller puts two worlds,
+    or the two sides of a coin, k times as far apart: the quantiles of an event's two frequencies, and of the share of
+    right guesses, move apart by k. So the finding of an audit predicts that at a larger epsilon, if the target is at
+    its claim. The finding has an error of its own: rates, or runs, are drawn anew before every audit that is repeated,
+    so that the share is an expectation. Events of other mechanisms have no such law.
 
     Args:
         result: of the audit.

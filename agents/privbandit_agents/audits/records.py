@@ -47,7 +47,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two records that an adversary tries to tell apart; ``words`` says how they differ."""
+    """Two records that an adversary tries to distinguish; ``words`` describes how they differ."""
 
     words: str
     records: Records
@@ -111,7 +111,7 @@ def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
 
 
 def corners(env: gym.Env[Any, Any], seen: Records) -> tuple[Array, Array]:
-    """Return the least and the largest context; where a space has no bound, the bounds of what was drawn."""
+    """Return the least and the largest context; if a space has no bound, the bounds of the draws."""
     space = env.observation_space
     if not isinstance(space, Box):
         return seen.contexts[0], seen.contexts[-1]

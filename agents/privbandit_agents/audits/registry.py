@@ -13,6 +13,7 @@ from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
 from privbandit_agents.audits.games.local import LocalGame
+from privbandit_agents.audits.games.people import JointPersonGame, LocalPersonGame, ShufflePersonGame
 from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
@@ -187,8 +188,10 @@ def stronger(
 def agent_games(
     name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str
 ) -> Iterator[Game]:
-    """Yield the games that an agent's entry names, or those for its shape, with what was asked of its settings."""
+    """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
+    if config.get("people") is not None:
+        kinds += (by_shape(name, JointPersonGame, LocalPersonGame, ShufflePersonGame),)
     entry, known = find(name), field_names(find(name).load().Config)
     if asked["calibration"] == "published" and "calibration" not in known:
         raise ValueError(f"{name} has no published calibration.")
@@ -216,12 +219,17 @@ def game_classes(name: str) -> tuple[type[AgentGame], ...]:
         raise ValueError(f"{name} stands for other agents: audit these; `privbandit show {name}` names them.")
     if not issubclass(agent_class, LocalAgent | ShuffleAgent | CentralAgent):
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
-    shapes = {LocalAgent: LocalGame, ShuffleAgent: ShuffleGame, CentralAgent: JointGame}
-    by_shape = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
-    kind = resolve_name(entry.audit) if entry.audit else by_shape
+    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, JointGame, LocalGame, ShuffleGame)
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
+
+
+def by_shape(name: str, joint: type[AgentGame], local: type[AgentGame], shuffled: type[AgentGame]) -> type[AgentGame]:
+    """Return the game for an agent of one of the three shapes."""
+    shapes = {LocalAgent: local, ShuffleAgent: shuffled, CentralAgent: joint}
+    agent_class = find(name).load()
+    return next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
 
 
 def private_agents() -> list[str]:

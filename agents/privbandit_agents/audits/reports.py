@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
-"""Numbers beyond are seen as this one, whose square is a number."""
 CUT = 8.0
 """Features of a classifier are cut at this number of standard deviations."""
 
@@ -77,7 +76,7 @@ class Contrast:
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
         atoms: values of each that occur again and again, rising, and the log ratio of their frequencies.
-        learned: what a classifier makes of all coordinates, their sizes and what they are together.
+        learned: a classifier of all coordinates, their sizes and products.
     """
 
     kept: NDArray[np.intp]
@@ -123,7 +122,7 @@ class Contrast:
             edges,
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
-            tuple(atoms_of(a, b) for a, b in zip(*rising[1:], strict=True)),
+            tuple(map(atoms_of, *rising[1:], repeats(rising[1]) | repeats(rising[2]))),
             Learned.of(zero, one),
         )
 
@@ -229,8 +228,15 @@ def rates_of(rising: Array, edges: Floats) -> Floats:
     return np.asarray((hits + 0.5) / (len(rising) + 0.5 * len(hits)))
 
 
-def atoms_of(zero: Array, one: Array) -> tuple[Floats, Floats]:
+def repeats(rising: Array) -> NDArray[np.bool_]:
+    """Return which of sorted coordinates (k, n) have a value 8 times or more, shape (k,); continuous noise has none."""
+    return np.asarray((rising[:, 7:] == rising[:, :-7]).any(axis=1))
+
+
+def atoms_of(zero: Array, one: Array, there: bool) -> tuple[Floats, Floats]:
     """Return the values of a coordinate, sorted, that one world has 8 times or more, and their log ratios."""
+    if not there:
+        return np.zeros(0), np.zeros(0)
     repeated = [part[7:][part[7:] == part[:-7]] for part in (zero, one)]
     values = np.unique(np.concatenate(repeated))
     hits = [np.searchsorted(part, values, side="right") - np.searchsorted(part, values) for part in (zero, one)]

@@ -96,12 +96,7 @@ def read(agent: AnyAgent) -> Floats:
 class EpisodeGame(SparseGame):
     """The game of ``fliphat``: one iteration that keeps all coordinates, so the values reveal everything."""
 
-    settings: ClassVar = {"s": DIM, "M0": 0.1, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
-
-    def prepare(self) -> None:
-        if self.config.get("gradient") == "sum":  # the batch's step of the mean: a longer one ends on the ball
-            self.config["eta"] /= BATCH
-        super().prepare()
+    settings: ClassVar = {"s": DIM, "M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
 
     def limit(self) -> float:
         return float(self.agent(0).config.x_max)

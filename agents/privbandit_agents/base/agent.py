@@ -4,10 +4,10 @@ import math
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import wraps
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
 from weakref import WeakSet
 
@@ -18,6 +18,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base import law as laws
+from privbandit_agents.base.people import Seen, chosen_for
 from privbandit_agents.base.present import are_masks, owned
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
@@ -25,7 +26,7 @@ from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
-from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
@@ -44,6 +45,8 @@ Release = TypeVar("Release")
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
+OF_A_PERSON = {SAME: "replace-one-person", ONE_REWARD: "replace-rewards-of-one-person"}
+"""The relation for people who come again: all visits of one person change, however many there are."""
 Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
 
 
@@ -66,6 +69,8 @@ class Guarantee:
         reference: where the proof is.
         arithmetic: ``"exact"``: it holds for the floats and integers that leave. ``"real"``: it holds for real numbers,
             which floats only approximate: to simulate.
+        unit: whose records the numbers are for: one ``"visit"``'s, or all those of a ``"person"``, however often the
+            person comes.
     """
 
     notion: Notion = "none"
@@ -77,6 +82,29 @@ class Guarantee:
     proven: bool = True
     reference: str = ""
     arithmetic: Arithmetic = "real"
+    unit: Literal["visit", "person"] = "visit"
+
+    def per_person(self, public: str = "who comes, and when for the first time, is public") -> "Guarantee":
+        """Return the same numbers for all records of a person; ``public`` says what is not hidden."""
+        protects = self.protects.replace("of every user", "of all visits of every person", 1)
+        neighbours = OF_A_PERSON.get(self.neighbours, f"{self.neighbours}, all of a person's")
+        return replace(self, unit="person", neighbours=neighbours, protects=f"{protects}; {public}")
+
+    def for_visits(self, visits: int, gaussian: bool = False) -> float:
+        """Return the epsilon that a person has at most who comes so often, at ``delta``; infinity if none is known.
+
+        Args:
+            visits: how often.
+            gaussian: whether all that is released is one Gaussian mechanism: then all visits in one term are the worst.
+        """
+        epsilon = math.inf if self.epsilon is None else self.epsilon
+        if self.unit == "person" or visits == 1:
+            return epsilon
+        if self.notion == "local":
+            return visits * epsilon if not self.delta else math.inf
+        if gaussian and self.rho is not None and self.delta:
+            return gaussian_epsilon(self.delta, visits * math.sqrt(2 * self.rho))
+        return visits * epsilon if not self.delta else math.inf
 
     @property
     def words(self) -> str:
@@ -89,14 +117,16 @@ class Guarantee:
         else:
             implied = rho_to_epsilon(self.rho or 0.0, 1e-5)
             pair, also = f"rho {self.rho:.4g}", f" (epsilon {implied:.3g} at delta 1e-05)"
-        return f"{self.notion} {pair}{also}, {self.arithmetic}" + ("" if self.proven else ", unproven")
+        whose = f"{self.notion} {pair} a {self.unit}{also}, {self.arithmetic}"
+        return whose + ("" if self.proven else ", unproven")
 
     @classmethod
     def local(
-        cls, epsilon: float, delta: float, reference: str, proven: bool = True, **more: Arithmetic
+        cls, epsilon: float, delta: float, reference: str, proven: bool = True, arithmetic: Arithmetic = "real"
     ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
-        return cls("local", epsilon, delta, None, SAME, f"{RECORD}, from the server on", proven, reference, **more)
+        protects = f"{RECORD}, from the server on"
+        return cls("local", epsilon, delta, None, SAME, protects, proven, reference, arithmetic)
 
     @classmethod
     def joint(
@@ -131,7 +161,8 @@ def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(select_action)
     def select(self: "Agent[Any]", context: object) -> Any:
-        return select_action(self, self.contexts_of(context))
+        contexts = self.contexts_of(context)
+        return select_action(self, contexts) if self.seen is None else chosen_for(self, select_action, contexts)
 
     return select
 
@@ -156,9 +187,24 @@ class Agent(ABC, Generic[C]):
     guarantee: Guarantee = Guarantee()
     Config: ClassVar[type[Any]] = Settings
     fixed: ClassVar[frozenset[str]] = frozenset(
-        {"observation_space", "action_space", "config", "name", "public_data", "present", "seeded"}
+        {
+            "observation_space",
+            "action_space",
+            "config",
+            "name",
+            "public_data",
+            "present",
+            "person",
+            "seeded",
+            "context_shape",
+            "context_dtype",
+        }
     )
     uses_public_data: ClassVar[bool] = False
+    seen: Seen | None = None
+    """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
+    person: object = None
+    """With ``people=n``: who is served now, integers; None: people who report, until n have."""
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
 
@@ -201,7 +247,12 @@ class Agent(ABC, Generic[C]):
             if public_data is None:
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
             self.public_data = public_data
+        people = getattr(config, "people", None)
+        if people is not None:
+            self.seen = Seen(people)
         self.begin()
+        if self.seen is not None and self.guarantee.unit == "visit":
+            self.guarantee = self.guarantee.per_person()
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
@@ -294,11 +345,20 @@ class Agent(ABC, Generic[C]):
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
         return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
 
-    @property
+    def first_visits(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+        """Return the records that are learned from: with ``people=n`` the first one of each of n people, else all.
+
+        Args:
+            records: contexts, actions, feedback, and whatever else has a row a visit.
+            person: the ids of the visits' people; None: everyone is new.
+        """
+        return records if self.seen is None else self.seen.taken(records, person)
+
+    @cached_property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
 
-    @property
+    @cached_property
     def context_dtype(self) -> Floats:
         return dtype_of(self.observation_space)
 
@@ -318,14 +378,30 @@ class Devices:
     """
 
     rng: Generator
+    seen: Seen | None
 
     def devices_state(self) -> dict[str, Any]:
         """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
-        return {"rng": self.rng.bit_generator.state}
+        state: dict[str, Any] = {"rng": self.rng.bit_generator.state}
+        if self.seen is not None:
+            arrays, numbers = self.seen.state()
+            state["seen"] = numbers | {name: array.tolist() for name, array in arrays.items()}
+        return state
 
     def restore_devices(self, values: dict[str, Any]) -> None:
         """Let simulated devices go on with what ``devices_state`` returned."""
         self.rng.bit_generator.state = values["rng"]
+        if self.seen is not None:
+            kinds = {name: array.dtype for name, array in self.seen.state()[0].items()}
+            self.seen.restore(
+                {name: np.array(values["seen"][name], kind) for name, kind in kinds.items()}, values["seen"]
+            )
+
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
+        """Take over the server's state; who has reported is on the devices, so nobody may until they are restored."""
+        super().restore(arrays, values)  # type: ignore[misc]
+        if self.seen is not None:
+            self.seen.lost = True
 
     def rekey(self) -> None:
         """Take fresh keys from the operating system, the server's and the devices'."""
@@ -348,7 +424,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     ledger: Ledger
     cost: Cost
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng"}
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "seen"}
     reports_late: ClassVar[bool] = False
     """Whether users by counts may report together when the policy changes, and not at every checkpoint before: for
     simulation, where nothing but a change of policy depends on their reports."""
@@ -364,28 +440,26 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         return NEVER
 
     @final
-    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        for part in blocks(lambda: self.at_once, *self.records_of(context, action, feedback)):
-            with self.paying(len(part[-1])):
-                self.absorb(self.randomize(*part))
+    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
+        rows: tuple[Array, ...] = self.records_of(context, action, feedback)
+        if (masks := self.present) is not None:
+            rows += (np.broadcast_to(masks, (len(rows[-1]), masks.shape[-1])),)
+        try:
+            for part in blocks(lambda: self.at_once, *self.first_visits(rows, person)):
+                if masks is not None:
+                    self.present = part[3]
+                with self.paying(len(part[2])):
+                    self.absorb(self.randomize(*part[:3]))
+        finally:
+            self.present = masks
 
-    @contextmanager
-    def paying(self, users: int) -> Iterator[None]:
+    def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
 
         ``absorb`` enters reports, as on a server that gets them from devices. What was drawn and not entered, since an
         error came first, is entered afterwards. An agent without ``cost`` has its own way to pay.
         """
-        if not hasattr(self, "cost") or not users:
-            yield
-            return
-        entered = self.ledger.releases
-        self.ledger.check(self.cost, self.ledger.group + 1, users)
-        try:
-            yield
-        except BaseException:
-            self.pay(max(users - (self.ledger.releases - entered), 0))
-            raise
+        return Paying(self, users) if users and hasattr(self, "cost") else nullcontext()
 
     def pay(self, users: int) -> None:
         """Enter the reports of n new users in the ledger, at ``cost`` each."""
@@ -399,7 +473,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         Raises:
             TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
         """
-        if self.fewest_summed == NEVER:
+        if self.fewest_summed == NEVER or self.seen is not None:
             raise TypeError(f"{self.name} has no law of summed reports.")
         records = self.records_of(contexts, actions, feedback)
         with self.paying(len(records[-1])):
@@ -436,7 +510,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        if not self.by_counts:
+        if not self.by_counts or self.seen is not None:
             raise TypeError(f"{self.name} learns from users one by one.")
         with self.paying(users := int(np.sum(counts))):
             self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)
@@ -453,6 +527,23 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         raise TypeError(f"{self.name} has no law of summed reports.")
 
 
+class Paying:
+    """The reports of n new users of a local agent are drawn and absorbed within this, as ``LocalAgent.paying`` says."""
+
+    __slots__ = "agent", "entered", "users"
+
+    def __init__(self, agent: LocalAgent[Any, Any], users: int) -> None:
+        self.agent, self.users, self.entered = agent, users, agent.ledger.releases
+
+    def __enter__(self) -> None:
+        ledger = self.agent.ledger
+        ledger.check(self.agent.cost, ledger.group + 1, self.users)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.agent.pay(max(self.users - (self.agent.ledger.releases - self.entered), 0))
+
+
 class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
 
@@ -467,8 +558,9 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
 
     @final
-    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
-        new = self.curate(*self.records_of(context, action, feedback))
+    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
+        records = self.first_visits(self.records_of(context, action, feedback), person)
+        new = self.curate(*records) if len(records[-1]) or self.seen is None else None
         if new is not None:
             self.release = new
 
@@ -494,6 +586,11 @@ def arms_with_features(observation_space: Space, action_space: Space) -> str:
     other = arms_or_context(observation_space, action_space, (2,))
     shared = other and not arms_or_context(observation_space, action_space, (1,))
     return f"{other}, which privbandit_envs.PerArm(env) makes of one context for all" if shared else other
+
+
+def one_context(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms that share one context of real features."""
+    return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
 
 
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:

@@ -20,7 +20,9 @@ def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.fl
         arms: shape (n,), or one number for n = 1.
         dtype: of the result; None: that of the contexts.
     """
-    x, chosen = np.asarray(contexts), np.atleast_1d(arms)
+    x, chosen = np.asarray(contexts), np.asarray(arms).reshape(-1)
+    if len(x) == 1 and 0 <= (arm := chosen.item()) < x.shape[1] and arm == int(arm):
+        return x[:, int(arm)].astype(dtype or x.dtype)  # a user alone costs a third of a group
     exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
     rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)].astype(dtype or x.dtype, copy=False)
     rows[~exists] = 0
@@ -38,9 +40,10 @@ def learnable(features: Array, rewards: Array) -> tuple[Array, Array]:
 def best_arm(contexts: Array, scorer: Floats) -> Any:
     """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
-        scored = contexts @ scorer
-        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-        return (scored[..., -1] + width).argmax(axis=-1)
+        x = contexts.astype(np.float64, copy=False)  # quicker than a product of two dtypes
+        scored = x.dot(scorer) if x.ndim < 3 else x @ scorer  # dot is slow for more axes
+        bonus = scored[..., :-1]
+        return (scored[..., -1] + np.sqrt(np.vecdot(bonus, bonus))).argmax(axis=-1)
 
 
 def with_intercept(contexts: ArrayLike) -> Floats:
@@ -61,6 +64,59 @@ def best_model(x: Floats, scorers: Floats) -> Any:
         scored = (x @ scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
         width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
         return (scored[..., -1] + width).argmax(axis=-1)
+
+
+class ArmModels:
+    """What agents share that play arms with features by one model, and arms that share a context by a model for each.
+
+    A shared context becomes the features ``with_intercept``, and rewards are then learned as 2 y - 1, y in [0, 1].
+    """
+
+    context_shape: tuple[int, ...]
+    action_space: Any
+
+    @property
+    def shared_context(self) -> bool:
+        """Whether all arms have one context."""
+        return len(self.context_shape) == 1
+
+    @property
+    def models(self) -> int:
+        """How many models there are: one for each arm if they share the context."""
+        return int(self.action_space.n) if self.shared_context else 1
+
+    @property
+    def width(self) -> int:
+        """How many features a model has."""
+        return self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
+
+    def optimistic(self, contexts: Array, scorers: Floats) -> Any:
+        """Return the best arm by the models' optimistic scorers, shape (width, models (width + 1))."""
+        return best_model(with_intercept(contexts), scorers) if self.shared_context else best_arm(contexts, scorers)
+
+    def greedy(self, contexts: Array, scorers: Floats) -> Any:
+        """Return the best arm by the models' estimates alone, without their bonus."""
+        thetas = scorers[:, self.width :: self.width + 1]
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = with_intercept(contexts) @ thetas if self.shared_context else (contexts @ thetas)[..., 0]
+        return values.argmax(axis=-1)
+
+    def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
+        """Return features (n, width) and rewards (n,) of n records for the models, and the model of each."""
+        if not self.shared_context:
+            return played(contexts, arms), rewards, 0
+        exists = (arms >= 0) & (arms < self.models)
+        features = np.where(exists[:, None], with_intercept(contexts), 0.0)
+        return features, 2 * np.clip(rewards, 0, 1) - 1, np.where(exists, arms, 0)
+
+
+def in_blocks(rows: Array, groups: Array | int, blocks: int) -> Floats:
+    """Return rows (n, p) each in its group's block of a row of zeros, shape (n, blocks p)."""
+    if blocks == 1:
+        return np.asarray(rows)
+    spread = np.zeros((len(rows), blocks, rows.shape[1]))
+    spread[np.arange(len(rows)), groups] = rows
+    return spread.reshape(len(rows), -1)
 
 
 def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:

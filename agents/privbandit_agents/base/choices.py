@@ -1,4 +1,4 @@
-"""Users' choices from assortments: offering sets, laying out what was offered, and the likelihood of theta."""
+"""Users' choices from assortments: offering sets, laying out the offers, and the likelihood of theta."""
 
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.rows import Rows, uniforms_per_user
+from privbandit_agents.privacy.vectors import modest
 from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
 
@@ -55,9 +56,10 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
     if not offered.all():
         features[~offered] = 0.0
     hit = offered & (order == np.asarray(purchases)[:, None])
-    if not (whole := np.isfinite(features).all(axis=(1, 2))).all():
+    if not modest(features, 1e100) and not (whole := np.isfinite(features).all(axis=(1, 2))).all():
         features[~whole], hit[~whole] = 0.0, False
-    return LaidOut(features, offered, np.where(hit.any(axis=1), hit.argmax(axis=1), -1))
+    place = hit.argmax(axis=1)
+    return LaidOut(features, offered, np.where(hit[np.arange(n), place], place, -1))
 
 
 def offered_first(there: NDArray[np.bool_], capacity: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -100,7 +102,7 @@ def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int
 
 
 class Choices:
-    """What users were offered and what they bought; smaller sets are padded with items that cannot be bought.
+    """Users' offers and purchases; smaller sets are padded with items that cannot be bought.
 
     Args:
         capacity: largest size K of a set.
@@ -140,7 +142,7 @@ class Choices:
             ridge: of the penalty.
             tolerance: of the gradient, for each user.
             steps: the most steps.
-            past: what is left of earlier users.
+            past: the summary of earlier users.
         """
         users = past[2] if past else len(self)
         loss, gradient, hessian = self.likelihood(theta, ridge, past)

@@ -4,10 +4,12 @@ Christopher Williams and Matthias Seeger, "Using the Nystroem Method to Speed Up
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from privbandit_agents.base.labels import Floats
+from privbandit_agents.privacy.vectors import modest
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class KernelFeatures:
 
     @classmethod
     def of(cls, x: Floats, width: float, components: int) -> "KernelFeatures":
-        """Return the features for public rows (n, d): of so many at even distances, if there are more."""
+        """Return the features for public rows (n, d): of some at even distances, if there are too many."""
         if width == 0 or len(x) == 0:
             deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
             mean = x.mean(axis=0, keepdims=True) if len(x) else np.zeros((1, x.shape[1]))
@@ -42,15 +44,31 @@ class KernelFeatures:
 
     def __call__(self, x: Floats) -> Floats:
         """Return the features of rows (n, d), shape (n, dim); what is not finite counts as 1/2, the rest is clipped."""
-        x = np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), -1e6, 1e6)
         if self.gamma == 0:
-            return (x - self.places) * self.root
-        similar: Floats = np.exp(-self.gamma * distances(x, self.places)) @ self.root
-        return similar
+            return (finite(x) - self.places) * self.root
+        similar = self.apart(x)
+        similar *= -self.gamma
+        return np.asarray(np.exp(similar, out=similar) @ self.root)
+
+    def apart(self, x: Floats) -> Floats:
+        """Return the squared distances of rows (n, d) from the places, shape (n, m)."""
+        return distances(finite(x), self.places, self.squares)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Squared lengths of the places, shape (m,)."""
+        return np.vecdot(self.places, self.places)
 
 
-def distances(x: Floats, z: Floats) -> Floats:
-    """Return squared distances between rows (n, d) and (m, d), shape (n, m)."""
-    squares: Floats = np.vecdot(x, x)[:, None] + np.vecdot(z, z)[None] - 2 * (x @ z.T)
-    np.maximum(squares, 0.0, out=squares)
-    return squares
+def finite(x: Floats) -> Floats:
+    """Return rows in which a number that is not finite is 1/2, and others are clipped."""
+    return x if modest(x, 1e6) else np.clip(np.nan_to_num(x, nan=0.5, posinf=0.5, neginf=0.5), -1e6, 1e6)
+
+
+def distances(x: Floats, z: Floats, of_z: Floats | None = None) -> Floats:
+    """Return squared distances between rows (n, d) and (m, d), shape (n, m), given squared lengths of the latter."""
+    products = x @ z.T
+    products *= 2
+    squares: Floats = np.vecdot(x, x)[:, None] + (np.vecdot(z, z) if of_z is None else of_z)
+    squares -= products
+    return np.maximum(squares, 0.0, out=squares)

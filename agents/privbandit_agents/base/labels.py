@@ -16,10 +16,11 @@ from privbandit_agents.base.rows import uniforms_per_user
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 SCALES = ("public", "range")
+OUTSIDE = ("clip", "zero")
 
 
 class LabelSettings(Protocol):
-    """What a LabelAgent reads of its settings."""
+    """The settings that a LabelAgent reads."""
 
     @property
     def exploration(self) -> float | None:
@@ -66,7 +67,7 @@ class LabelAgent(Agent[L]):
         """Return n users' contexts as numbers (n, d), and their labels (n,), 0 for one that does not exist.
 
         Raises:
-            ValueError: there are not as many contexts as labels; nothing is taken in.
+            ValueError: the numbers of contexts and labels differ; nothing is taken in.
         """
         needed = f"n contexts of shape {self.context_shape} and n labels"
         known = rows_of(labels, users := users_in(labels), (), FLOAT64, needed)
@@ -145,7 +146,7 @@ def ends_of(feature_range: tuple[ArrayLike, ArrayLike], dim: int | None = None) 
 
 
 def in_unit_cube(observation_space: Space) -> str:
-    """Return "" if the features are in [0, 1]^d, else what is needed, in words."""
+    """Return "" if the features are in [0, 1]^d, else the requirement, in words."""
     low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)
     unit = np.all(np.equal(low, 0)) and np.all(np.equal(high, 1))
     return "" if unit else "classification of contexts in [0, 1]^d"

@@ -131,7 +131,7 @@ def moved(law: Probabilities, played: NDArray[np.intp]) -> Probabilities:
 def law(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
     """Return the probability with which ``select_action`` returns each arm, shape (n, K), by drawing if need be.
 
-    ``agent.present`` says which arms are there for each user, to agents that look at it.
+    ``agent.present`` shows which arms are there for each user, to agents that look at it.
     """
     arms = np.arange(int(agent.action_space.n))
     actions, random = sampled(agent, contexts, draws, rng)

@@ -23,7 +23,7 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     """Let an agent choose among the arms that are present.
 
     Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
-    share one context, an agent whose choice is absent plays the best arm that is present, by what it predicts, and the
+    share one context, an agent whose choice is absent plays the best arm that is present, by its predictions, and the
     one that stands for its choice if it predicts nothing.
 
     Args:
@@ -61,7 +61,7 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
 
 
 def are_masks(given: object, action_space: object) -> bool:
-    """Return whether something says of every arm whether it is present: 0 and 1, with a last axis of arms."""
+    """Return whether something marks every arm as present or absent: 0 and 1, with a last axis of arms."""
     array = np.asarray(given) if isinstance(given, np.ndarray) else np.empty(0, object)
     fits = array.dtype.kind in "biu" and array.shape[-1:] == (getattr(action_space, "n", None),)
     return fits and bool(((array == 0) | (array == 1)).all())

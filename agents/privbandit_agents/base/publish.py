@@ -1,4 +1,4 @@
-"""The one way in which a curator publishes: it pays, then it draws; and a test can watch, or say what is returned."""
+"""The one way in which a curator publishes: it pays, then it draws; a test can watch, or choose the value."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, final
@@ -16,7 +16,7 @@ class Publication(NamedTuple):
         mechanism: what draws the noise.
         exact: the value that the noise hides; for a minimiser the function that is minimised.
         draw: returns the noisy value.
-        cost: what was entered for it, None if that was done before.
+        cost: the cost that was entered for it, None if that was done before.
         group: of disjoint users whom it is about; None: about anyone.
     """
 
@@ -30,7 +30,7 @@ class Publication(NamedTuple):
 class Publisher:
     """A curator who publishes through ``publish`` alone.
 
-    ``watcher`` is for tests: it is handed every publication in place of the draw, and what it returns is published.
+    ``watcher`` is for tests: it is handed every publication in place of the draw, and its return value is published.
     """
 
     ledger: Ledger

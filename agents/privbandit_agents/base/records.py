@@ -1,4 +1,4 @@
-"""What users send, as arrays: whatever is no number becomes NaN, user by user, and no error shows a value.
+"""Users' records as arrays: whatever is no number becomes NaN, user by user, and no error shows a value.
 
 Nothing in one user's record decides how another one is read: the space fixes the dtype, and the number of users is that
 of the feedback.
@@ -20,7 +20,9 @@ from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
 Floats = np.dtype[np.floating[Any]]
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT32, FLOAT64, INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+NUMBER = float, np.int64
+SINGLE = float, int, np.generic, type(None)
 FARTHEST = 1e6
 """Agents without privacy, which have no bounds of their own, ignore features and rewards beyond this length."""
 
@@ -57,8 +59,8 @@ def dtype_of(space: Any) -> Floats:
 def contexts_of(context: object, shape: tuple[int, ...], dtype: Floats = FLOAT64) -> Array:
     """Return the context of one user or of many as numbers of ``dtype``, shape ``shape`` or (n, *shape).
 
-    What is no number becomes NaN, user by user. A list is a group, one entry a user, unless it can be one context: it
-    has as many entries as ``shape`` says, and is nested as deeply. ``update`` has the feedback to count users by.
+    Anything but a number becomes NaN, user by user. A list is a group, one entry a user, unless it can be one context:
+    its length and its depth of nesting are those of ``shape``. ``update`` has the feedback to count users by.
 
     Args:
         context: an array, or lists of anything.
@@ -89,8 +91,8 @@ def records_of(
 ) -> Records:
     """Return the records of one user or of many, or raise before any is taken in.
 
-    The feedback says how many users there are: one if it is no sequence, whatever is in the record. A group that is
-    refused half-way and sent again would count its first users twice.
+    The feedback gives the number of users: one if it is no sequence, whatever is in the record. A group that is refused
+    half-way and sent again would count its first users twice.
 
     Args:
         context: of shape ``shape``, or (n, *shape) for n users.
@@ -101,9 +103,14 @@ def records_of(
         dtype: of contexts.
 
     Raises:
-        ValueError: there are not as many contexts, actions and feedback. The message shows shapes alone.
+        ValueError: the numbers of contexts, actions and feedback differ. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
+    if isinstance(feedback, np.ndarray) and feedback.dtype == FLOAT64 and feedback.ndim == 1 and not single:
+        n = (len(feedback),)
+        arrays = isinstance(context, np.ndarray) and isinstance(action, np.ndarray)
+        if arrays and (context.dtype, context.shape, action.dtype, action.shape) == (dtype, n + shape, INT64, n):
+            return Records(context, existing(action, action_space), feedback)  # as all of this makes them
     needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)
@@ -119,7 +126,7 @@ def expected(shape: tuple[int, ...], single: tuple[int, ...]) -> str:
 
 def users_in(feedback: object) -> int | None:
     """Return how many users answer; None: one user, who is no group."""
-    if isinstance(feedback, float | int | np.generic | None):
+    if isinstance(feedback, SINGLE):
         return None
     entries = entries_of(feedback)
     return None if entries is None else len(entries)
@@ -147,8 +154,13 @@ def rows_of(
         ValueError: a group of another size, or an array of numbers of another shape.
     """
     n = 1 if users is None else users
-    if isinstance(values, np.ndarray) and values.dtype == (dtype or np.int64) and values.shape == (n, *shape):
-        return values
+    if isinstance(values, np.ndarray) and values.dtype == (dtype or INT64):
+        if values.shape == (n, *shape):
+            return values
+        if n == 1 and values.shape == shape:
+            return values[None]
+    elif not shape and n == 1 and isinstance(values, NUMBER):
+        return np.array([values], dtype)
     array = real_array(values)
     if array is not None:
         if array.shape == (n, *shape):
@@ -171,7 +183,7 @@ def typed(values: object) -> bool:
 
 
 def cast(array: Array, dtype: Floats | None) -> Array:
-    """Return real numbers in a dtype, by way of float64: each number becomes what it becomes alone.
+    """Return real numbers in a dtype, by way of float64: each number is converted as if it were alone.
 
     A finite number beyond float32 becomes the largest one that float32 has.
     """
@@ -212,7 +224,7 @@ def real_array(values: object) -> Array | None:
 def part(value: object, shape: tuple[int, ...], dtype: Floats | None = None) -> Array:
     """Return one user's part, NaN where it is no number, and throughout if it has another shape.
 
-    A row of another length is NaN throughout, and the other rows stay what they are.
+    A row of another length is NaN throughout, and the other rows stay as they are.
     """
     array = real_array(value)
     if array is not None and array.shape == shape:
@@ -260,12 +272,12 @@ def nested(value: object, depth: int) -> bool:
 
 
 def may_be_one(entries: Sequence[object], shape: tuple[int, ...]) -> bool:
-    """Return whether a list may be one context, if a broken one: as long as ``shape`` says, and nested as deeply."""
+    """Return whether a list may be one context, if a broken one: of the length of ``shape``, and nested as deeply."""
     return bool(shape) and len(entries) == shape[0] and nested(entries, len(shape))
 
 
 def existing(actions: Array, action_space: object) -> Array:
-    """Return arms as integers, -1 where there is no such arm, and sets as 0/1; what is NaN is not there."""
+    """Return arms as integers, -1 where there is no such arm, and sets as 0/1; NaN counts as absent."""
     if isinstance(action_space, Discrete):
         if actions.dtype == np.int64 and actions.size == 1 and 0 <= actions.item() < action_space.n:
             return actions

@@ -1,4 +1,4 @@
-"""What users' devices hand to a randomizer: the one call that makes reports, which tests can watch and repeat."""
+"""The inputs that devices hand to a randomizer: the one call that makes reports, which tests can watch and repeat."""
 
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Arithmetic: TypeAlias = Literal["exact", "real"]
-"""What a guarantee holds for: the numbers that leave, or real ones in their place."""
+"""Numbers that a guarantee holds for: those that leave, or real ones in their place."""
 
 ENTRIES_AT_ONCE = 2**20
 """Most numbers in the reports that are made and absorbed together, if one report has fewer."""
@@ -29,7 +29,7 @@ class Randomizer(Protocol):
 
 
 class Inputs(NamedTuple):
-    """What the devices of n users randomize, and by what.
+    """The inputs of the devices of n users, and their randomizer.
 
     Attributes:
         randomizer: makes one report a user.
@@ -55,7 +55,7 @@ class InOrder(Protocol):
     """Users of a locally private agent who come one after the other; asked for the first, then for the next."""
 
     def choose(self, user: int) -> int:
-        """Return the arm of a user, by the user's context and what the server says by now."""
+        """Return the arm of a user, by the user's context and the server's current state."""
 
     def randomize(self, user: int, arm: int, answer: float) -> Array:
         """Return all that leaves the device of that user."""
@@ -65,7 +65,7 @@ class InOrder(Protocol):
 
 
 def arithmetic_of(randomizer: object) -> Arithmetic:
-    """Return what a randomizer's promise holds for; ``"real"`` where it does not say."""
+    """Return the arithmetic that a randomizer's promise holds for; ``"real"`` if it declares none."""
     return "exact" if getattr(randomizer, "arithmetic", "real") == "exact" else "real"
 
 

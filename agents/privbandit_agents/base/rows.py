@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
@@ -33,13 +33,16 @@ class Rows:
 
     def append(self, rows: Array) -> None:
         """Add rows of shape (n, ...)."""
-        end = self.size + len(rows)
-        if end > len(self.array):
-            grown = np.empty((max(end, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
-            grown[: self.size] = self.view()
+        self.more(len(rows))[:] = rows
+
+    def more(self, n: int) -> Array:
+        """Return n rows more, to be filled."""
+        start, self.size = self.size, self.size + n
+        if self.size > len(self.array):
+            grown = np.empty((max(self.size, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
+            grown[:start] = self.array[:start]
             self.array = grown
-        self.array[self.size : end] = rows
-        self.size = end
+        return self.array[start : self.size]
 
     def view(self) -> Array:
         """Return the rows, shape (size, ...); valid until the next append."""
@@ -65,21 +68,28 @@ class Products:
     Args:
         dim: length d of a row.
         groups: G.
+        clean: makes rows (n, d) what is added up, each by itself, when there are 256; None: they are.
     """
 
     AT_ONCE = 256  # rows that stay in cache
+    fixed: ClassVar[frozenset[str]] = frozenset({"clean"})
 
-    def __init__(self, dim: int, groups: int = 1) -> None:
+    def __init__(self, dim: int, groups: int = 1, clean: Callable[[Array], Array] | None = None) -> None:
         self.totals: Array = np.zeros((groups, dim, dim))
         self.open = Rows((dim + 1,), np.float64, self.AT_ONCE)  # the group, and the row
+        self.clean = clean
 
     def add(self, rows: Array, groups: Array | int = 0) -> None:
         """Add rows of shape (n, d), each to its group."""
-        columns = np.column_stack([np.broadcast_to(groups, len(rows)), rows])
-        for (block,) in blocks(lambda: self.AT_ONCE - len(self.open), columns):
-            self.open.append(block)
+        start = 0
+        while start < len(rows):
+            stop = min(start + self.AT_ONCE - len(self.open), len(rows))
+            columns = self.open.more(stop - start)
+            columns[:, 0] = groups[start:stop] if isinstance(groups, np.ndarray) else groups
+            columns[:, 1:] = rows[start:stop]
             if len(self.open) == self.AT_ONCE:
                 self._close()
+            start = stop
 
     def take(self) -> Array:
         """Return the sums over all rows since the last time, shape (G, d, d)."""
@@ -89,10 +99,19 @@ class Products:
 
     def _close(self) -> None:
         groups, rows = self.open.view()[:, 0], self.open.view()[:, 1:]
+        rows = rows if self.clean is None else self.clean(rows)
         for group in range(len(self.totals)):
             chosen = rows if len(self.totals) == 1 else rows[groups == group]
             self.totals[group] += chosen.T @ chosen
         self.open.clear()
+
+
+def added(total: Array, parts: Array) -> Array:
+    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
+    if len(parts) == 1:
+        return np.asarray(total + parts[0])
+    stacked = np.concatenate([total[None], parts])
+    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
 
 
 def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) -> Iterator[tuple[Array, ...]]:
@@ -103,11 +122,28 @@ def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) ->
         *columns: arrays of shape (n, ...), one row a user.
         most: users in a block.
     """
-    start = 0
-    while start < len(columns[0]):
+    start, users = 0, len(columns[0])
+    while start < users:
         stop = start + min(room(), most)
-        yield tuple(column[start:stop] for column in columns)
+        yield columns if not start and stop >= users else tuple(column[start:stop] for column in columns)
         start = stop
+
+
+class Uniforms:
+    """The uniforms that users have by their index: the same whoever asks, and however often; some are drawn ahead."""
+
+    AHEAD = 256
+
+    def __init__(self) -> None:
+        self.seed, self.first, self.drawn = -1, 0, np.empty(0)
+
+    def of(self, seed: int, first: int, users: int) -> Array:
+        """Return those of users ``first`` and on, shape (users,), of the stream that a seed begins."""
+        start = first - self.first
+        if seed != self.seed or start < 0 or start + users > len(self.drawn):
+            self.seed, self.first, start = seed, first, 0
+            self.drawn = Generator(PCG64(seed).advance(first)).random(max(users, self.AHEAD))
+        return self.drawn[start : start + users]
 
 
 def uniforms_per_user(rng: Generator, context: Array, single_shape: tuple[int, ...], *shape: int) -> Array:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -102,6 +102,22 @@ class Settings:
             value = getattr(self, name)
             if not (optional and value is None):
                 in_range(name, value)
+
+
+@dataclass(frozen=True)
+class PrivateSettings(Settings):
+    """Settings of every private agent.
+
+    Attributes:
+        people: n, a public bound on how many people come: the promise is then to persons, and the first visit of each
+            counts. Visits of whoever is new after n people are served and not counted. None: it is to visits.
+    """
+
+    people: Count | None = field(default=None, kw_only=True)
+
+    def counted(self, users: int) -> int:
+        """Return how many of that many visits count, at most."""
+        return users if self.people is None else min(users, self.people)
 
 
 @cache

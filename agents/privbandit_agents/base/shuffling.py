@@ -48,7 +48,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     A user's device turns its record into messages (``randomize``), a trusted shuffler mixes those of a batch, the
     server learns from the mixture (``absorb``). A subclass sets ``cost``, ``ledger``, ``guarantee`` and ``shuffler`` in
     ``begin``. ``update`` hands ``randomize`` the records as ``records_of`` makes them: any record sends, whatever is in
-    it, and as many messages as any other.
+    it, and all send equally many messages.
 
     ``rng`` and the shuffler's open batch are no part of the server's state: fewer users than a batch hide less than is
     promised. A loaded server opens its batch anew, with fresh users; a simulation that goes on bit for bit keeps
@@ -64,7 +64,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     cost: Cost
     shuffler: Shuffler
     batches: int = 0
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "shuffler", "cost"}
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "seen", "shuffler", "cost"}
 
     def begin(self) -> None:
         super().begin()
@@ -93,9 +93,10 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         return self.batch_size - self.shuffler.users
 
     @final
-    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
+    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         most = max(1, ENTRIES_AT_ONCE // len(self.shuffler.bag))
-        for part in blocks(self.frozen_rounds, *self.records_of(context, action, feedback), most=most):
+        records = self.first_visits(self.records_of(context, action, feedback), person)
+        for part in blocks(self.frozen_rounds, *records, most=most):
             if not self.shuffler.users:  # what the ledger would refuse is not drawn
                 self.ledger.check(self.cost, group=self.batches)
             self.shuffler.take(self.randomize(*part))

@@ -67,7 +67,7 @@ def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
 
 
 def taken(name: str, own: Any, given: Any) -> Any:
-    """Return what a state gives for an attribute, or raise ValueError: it is of another kind than the object's own.
+    """Return a state's value of an attribute, or raise ValueError: it is of another kind than the object's own.
 
     None may become anything, a number any other real number, and an array may have grown by rows. NaN is taken only
     where the object has it itself.
@@ -96,8 +96,8 @@ def rekey(thing: object, rng: Generator | None = None) -> None:
 
     With ``rng`` they are spawned from it: for simulations.
 
-    What has been released stays as it is. An object that draws noise ahead of its release has a method ``forget``,
-    which drops what is not released.
+    Past releases stay as they are. An object that draws noise ahead of its release has a method ``forget``, which drops
+    the noise of releases to come.
     """
     for name, value in kept(thing):
         if isinstance(value, Generator):

@@ -22,7 +22,7 @@ class InTurn(ABC):
 
         Args:
             contexts: shape (n, ...).
-            answer: tells the feedback.
+            answer: returns the feedback.
 
         Returns:
             The n actions; or None, and nothing has been done: the loop must be run.

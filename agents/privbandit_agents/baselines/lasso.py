@@ -11,7 +11,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
 from privbandit_agents.base.arms import Floats, learnable, played
 from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
-from privbandit_agents.base.settings import Growth, Positive, Settings
+from privbandit_agents.base.settings import Count, Growth, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,12 @@ class Config(Settings):
         lambda_0: scale of the penalty lambda_t = lambda_0 sqrt((4 ln t + 2 ln d) / t), > 0; about half the scale of the
             reward's noise.
         growth: refit when the number of users has grown by this factor, > 1.
+        first: users before the first fit, >= 1, who get the first arm.
     """
 
     lambda_0: Positive = 0.05
     growth: Growth = 1.3
+    first: Count = 1
 
 
 class SparsityAgnosticLasso(Agent[Config]):
@@ -44,7 +46,7 @@ class SparsityAgnosticLasso(Agent[Config]):
         self.gram, self.moment = np.zeros((dim, dim)), np.zeros(dim)
         self.features, self.feedback = Rows((dim,), self.observation_space.dtype), Rows((), np.float64)
         self.beta = np.zeros(dim)
-        self.users, self.refit_at = 0, 1
+        self.users, self.refit_at = 0, self.config.first
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta; only the support of beta is read (line 4)."""

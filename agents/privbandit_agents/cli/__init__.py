@@ -1,3 +1,6 @@
-"""The command line."""
+"""The command line.
+
+Three nouns: a *verb* (one command), an *option*, an *exit code*.
+"""
 
 __all__: list[str] = []

@@ -261,7 +261,7 @@ def bound_text(result: AuditResult) -> str:
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest true positive rate that the claim allows at false positive rates."""
     if claim.rho is not None and claim.gaussian_type:
-        return np.asarray(scipy.stats.norm.cdf(scipy.stats.norm.ppf(false) + (2 * claim.rho) ** 0.5))
+        return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false) + (2 * claim.rho) ** 0.5))
     with np.errstate(over="ignore"):
         steep = np.exp(claim.epsilon) * false + claim.delta
     flat = 1 - np.exp(-claim.epsilon) * (1 - claim.delta - false)

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -184,14 +184,14 @@ def cost_of(
     person: str | None,
     features: str | None,
     epsilon: str,
-    notions: str,
+    notions: str | None,
     model: str,
     users: int | None,
     seeds: int,
     out: Path | None,
     jobs: int | None,
 ) -> int:
-    from privbandit_agents.cli.cost import checked_folder, cost, lines
+    from privbandit_agents.cli.cost import checked_folder, cost
     from privbandit_agents.logs.record import Log
 
     check_users(users)
@@ -206,13 +206,13 @@ def cost_of(
     with usage_errors("cost"):
         log = Log.from_table(file, **columns)  # type: ignore[arg-type]
     engine = engine_of("loky", jobs, None, 60.0, False)
-    wanted = [name.strip() for name in notions.split(",")]
-    found, gaps, code = cost(
-        log, folder, budgets, wanted, seeds=seeds, users=users, model=model, engine=engine, err=err(),
+    wanted = None if notions is None else [name.strip() for name in notions.split(",")]
+    found = cost(
+        log, budgets, wanted, out=folder, seeds=seeds, users=users, model=model, engine=engine, err=err(),
         title=f"What privacy would cost: {file.name}",
     )  # fmt: skip
-    print(*lines(found, gaps), f"{folder / 'cost.html'} has the page.", sep="\n")
-    return code
+    print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
+    return found.code
 
 
 def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: str | None) -> int:
@@ -458,7 +458,7 @@ def execute(
     return UNFINISHED if failures else code
 
 
-DO = {
+DO: dict[str, Callable[..., int | None]] = {
     "list": list_all,
     "show": show_page,
     "run": run,

@@ -71,28 +71,50 @@ class Row:
     deployed: str = ""
 
 
+@dataclass(frozen=True)
+class Costs:
+    """The price of privacy, by a log of decisions.
+
+    Attributes:
+        rows: policies without privacy first, the best arm last.
+        gaps: the check of the simulator against the log, from ``check_simulator``.
+        absent: reasons why a notion of privacy has no row, in sentences.
+        code: 0, or 4 if some runs failed.
+    """
+
+    rows: list[Row]
+    gaps: list[Gap]
+    absent: list[str]
+    code: int = 0
+
+    def __str__(self) -> str:
+        cells = [(row.name, interval(row), share(row), row.agent) for row in self.rows]
+        heads = ("policy", "reward per user", "gain kept", "agent")
+        return "\n".join([*table(cells, heads), "", headline(self.rows), *self.absent, verdict(self.gaps)])
+
+
 def cost(
     log: Log,
-    folder: Path,
-    epsilons: Sequence[float],
-    notions: Sequence[str],
+    epsilons: Sequence[float] = (0.3, 1.0, 3.0),
+    notions: Sequence[str] | None = None,
     *,
+    out: Path | str = "runs/cost",
     seeds: int = 8,
     users: int | None = None,
     model: str = "auto",
     engine: Engine | None = None,
     err: Console | None = None,
     title: str = "What privacy would cost",
-) -> tuple[list[Row], list[Gap], int]:
+) -> Costs:
     """Play agents of each notion in a log's world, and write the table, the figure and a page into a folder.
 
-    What is there already is not run again.
+    Runs that are in the folder already are not run again.
 
     Args:
         log: of decisions; contexts of shape (n, d).
-        folder: gets results, ``cost.html``, ``cost.png`` and ``cost.json``.
         epsilons: the budgets.
-        notions: of ``AGENTS``.
+        notions: of "joint", "shuffle", "local" and "reward"; default: those that have an agent for the log.
+        out: a folder for results, ``cost.html``, ``cost.png`` and ``cost.json``.
         seeds: runs of each agent.
         users: of each run; default: the log's, at most 100,000.
         model: of rewards, as in ``from_log``.
@@ -100,13 +122,22 @@ def cost(
         err: shows progress.
         title: of the page.
 
-    Returns:
-        Rows, policies without privacy first; the check of the simulator; and the exit code.
+    Examples:
+        >>> import tempfile
+        >>> import gymnasium as gym
+        >>> from privbandit_agents import log, make
+        >>> env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=2, instance_seed=0)
+        >>> decisions = log(env, make("uniform", env, seed=0), 2000, seed=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = cost(decisions, [1.0], ["joint"], out=folder, seeds=2, model="logistic")
+        >>> print(found)  # doctest: +ELLIPSIS
+        policy ...
 
     Raises:
         UsageError: an unknown notion, a budget out of range, or a log that no world can be made of.
     """
-    for notion in notions:
+    folder = Path(out)
+    for notion in notions or ():
         if notion not in AGENTS:
             way_out = did_you_mean(notion, AGENTS)
             raise UsageError(f"--notions must be of {', '.join(AGENTS)}; got {shown(notion)}{way_out}.")
@@ -119,17 +150,29 @@ def cost(
     env_kwargs = {"source": world, "digest": digest_of(made)}
     n = min(len(made), MOST_USERS) if users is None else users
     # who plays
-    players: list[tuple[str, str, float | None]] = [(REFERENCE, "none", None)]
-    players += [(AGENTS[notion], notion, epsilon) for notion in notions for epsilon in sorted(set(epsilons))]
     env = from_simulator(made, n)
+
+    def asked(epsilon: float | None) -> dict[str, Any]:
+        """Return an agent's settings: a budget is a person's if the log says who comes again."""
+        if epsilon is None:
+            return {}
+        return {"epsilon": epsilon} | ({"people": made.people} if made.visits > 1 else {})
+
+    playing, absent = list(notions or ()), []
+    for notion in () if notions else AGENTS:
+        try:
+            with usage_errors(f"{notion} privacy has no row"):
+                Trial(LOG_ENV, AGENTS[notion], n, 0, {}, asked(min(epsilons))).make_agent(env)
+            playing.append(notion)
+        except UsageError as error:
+            absent.append(str(error))
+    players: list[tuple[str, str, float | None]] = [(REFERENCE, "none", None)]
+    players += [(AGENTS[notion], notion, epsilon) for notion in playing for epsilon in sorted(set(epsilons))]
     with usage_errors("--notions"):
         for agent, _, epsilon in players:
-            Trial(LOG_ENV, agent, n, 0, {}, {} if epsilon is None else {"epsilon": epsilon}).make_agent(env)
+            Trial(LOG_ENV, agent, n, 0, {}, asked(epsilon)).make_agent(env)
     trials = {
-        player: [
-            Trial(LOG_ENV, player[0], n, seed, env_kwargs, {} if player[2] is None else {"epsilon": player[2]})
-            for seed in range(seeds)
-        ]
+        player: [Trial(LOG_ENV, player[0], n, seed, env_kwargs, asked(player[2])) for seed in range(seeds)]
         for player in players
     }
     results, failures = run_jobs([one for each in trials.values() for one in each], folder, engine, err)
@@ -146,12 +189,12 @@ def cost(
         {
             "cost.json": lambda: write_json(folder / "cost.json", rows, gaps, made),
             "cost.png": lambda: save(figure(rows), folder / "cost.png"),
-            "cost.html": lambda: write_page(folder / "cost.html", title, rows, gaps, made, log, n, seeds),
+            "cost.html": lambda: write_page(folder / "cost.html", title, rows, gaps, absent, made, log, n, seeds),
         },
     )
     for line in (*told(failures), *lost):
         print(line, file=sys.stderr)
-    return rows, gaps, UNFINISHED if failures or lost else 0
+    return Costs(rows, gaps, absent, UNFINISHED if failures or lost else 0)
 
 
 def from_simulator(made: Simulator, horizon: int) -> Any:
@@ -248,17 +291,6 @@ def estimated(curves: Sequence[Floats], checkpoints: NDArray[Any], rows: int) ->
     return float(each.mean()), float(np.sqrt(sampled + seeded))
 
 
-def lines(rows: Sequence[Row], gaps: Sequence[Gap]) -> list[str]:
-    """Return the table for a terminal, and what it rests on."""
-    cells = [(row.name, interval(row), share(row), row.agent) for row in rows]
-    return [
-        *table(cells, ("policy", "reward per user", "gain kept", "agent")),
-        "",
-        headline(rows),
-        verdict(gaps),
-    ]
-
-
 def interval(row: Row) -> str:
     return f"{row.reward:.4f} +- {row.half_width:.4f}"
 
@@ -272,6 +304,11 @@ def headline(rows: Sequence[Row]) -> str:
     private = [row for row in rows if row.epsilon is not None]
     if not private:
         return "No private agent could be run."
+    if math.isnan(private[0].gain):
+        return (
+            f"No choice of arms earns more than uniform play's {rows[0].reward:.4g} per user by this log: there is no "
+            "gain to keep."
+        )
     near = min({row.epsilon for row in private if row.epsilon}, key=lambda epsilon: abs(math.log(epsilon)))
     best = [f"{row.notion} privacy keeps {max(row.gain, 0):.0%}" for row in private if row.epsilon == near]
     ends = f"{rows[0].reward:.4g} per user with uniform play and {rows[-1].reward:.4g} with the best arm"
@@ -327,12 +364,13 @@ def figure(rows: Sequence[Row]) -> Figure:
     for row in rows:
         if row.epsilon is None and 0 < row.gain < 1:
             axis.axhline(100 * row.gain, color="#777777", linewidth=0.8, linestyle=":")
-            axis.annotate(row.name, (1, 100 * row.gain), xycoords=("axes fraction", "data"), va="bottom", ha="right")
+            axis.annotate(row.name, (1.02, 100 * row.gain), xycoords=("axes fraction", "data"), va="center")
     axis.set_xscale("log")
     ticks = sorted({row.epsilon for row in rows if row.epsilon is not None})
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 105))
+    axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 115))
+    axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
     if notions:
         axis.legend(frameon=False, loc="best")
     return drawn
@@ -343,6 +381,7 @@ def write_page(
     title: str,
     rows: Sequence[Row],
     gaps: Sequence[Gap],
+    absent: Sequence[str],
     made: Simulator,
     log: Log,
     users: int,
@@ -371,7 +410,7 @@ def write_page(
         "uniform play) / (best arm - uniform play).",
         "figure": base64.b64encode(picture.getvalue()).decode(),
         "promises": "\n".join(promises),
-        "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in grounds(gaps, made, log)),
+        "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in (*grounds(gaps, made, log), *absent)),
     }
     text = files("privbandit_agents.cli").joinpath("cost.html").read_text(encoding="utf-8")
     with atomic(path) as file:
@@ -393,8 +432,8 @@ def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
         )
     if made.visits > 1:
         found.append(
-            f"The unit of privacy is a visit. A person of this log comes up to {made.visits} times, and is promised "
-            f"up to {made.visits} times epsilon."
+            f"The unit of privacy is a person: one comes up to {made.visits} times in this log, and each of "
+            f"{made.people:,} persons counts once."
         )
     else:
         found.append("The unit of privacy is a visit: somebody who comes k times is promised up to k epsilon.")

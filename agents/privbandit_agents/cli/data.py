@@ -168,6 +168,8 @@ def rows_summary(found: "PreparedTable", target: Path, name: str) -> Iterator[st
     rows, facts, source = found.data, found.facts, lpct.SOURCES[found.facts.name]
     n, d = rows.X.shape
     yield f"{facts.origin}: {n:,} rows, {d:,} features, {rows.label_names[1]}: {rows.y.mean():.1%}"
+    if len(rows.different) < n:
+        yield f"of these rows {len(rows.different):,} are different; deduplicate=True keeps one of each"
     if source.rule and rows.public is not None:
         public = int(rows.public.sum())
         yield f"public by the rule ({source.rule.text}): {public:,} rows; private: {n - public:,}"

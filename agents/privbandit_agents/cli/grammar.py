@@ -273,12 +273,7 @@ VERBS: dict[str, Verb] = {
             opt("--person", help="Column of who it was, if people come again.", metavar="COLUMN"),
             opt("--features", help="Columns, apart by commas.  [default: all others]", metavar="COLUMNS"),
             opt("--epsilon", help="Budgets, apart by commas.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
-            opt(
-                "--notions",
-                help="Of joint, shuffle, local, reward.  [default: all]",
-                default="joint,shuffle,local,reward",
-                metavar="KINDS",
-            ),
+            opt("--notions", help="Of joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
             opt(
                 "--model", help="Of rewards: auto, logistic or trees.  [default: auto]", default="auto", metavar="KIND"
             ),

@@ -112,6 +112,9 @@ def deployment(name: str, env: gym.Env[Any, Any]) -> str:
 
 COMMON: dict[str, tuple[Any, str]] = {
     "available": (None, "share of arms that are present for a user; None: all are, without masks."),
+    "people": (None, "how many people there are, who come again; None: everyone is new, or whom the data show."),
+    "returns": ("uniform", "how people come again: uniform, zipf or in-turn."),
+    "person_spread": (None, "how much a person's contexts differ, 0: not at all; None: they are new at every visit."),
     "jumps": ((), "numbers of users, from whom on the hidden parameter is another one."),
     "drift": (0.0, "angle by which the parameter turns with every user."),
     "shifts": ({}, "from numbers of users to arguments that are others from there on."),

@@ -14,7 +14,8 @@ NEXT = {
     "env": [
         "python test_$module.py",
         "privbandit show $module:$module/$Class-v0",
-        "privbandit run --env $module:$module/$Class-v0 --agent linucb --agent uniform --seeds 5 --out runs/$module",
+        "privbandit run --env $module:$module/$Class-v0 --agent auto-joint --agent linucb "
+        "--agent uniform --seeds 5 --out runs/$module",
     ],
     "agent": [
         "python test_$module.py",

@@ -1,4 +1,8 @@
-"""Experiments: jobs, results and their analysis; a module is loaded when a name of it is asked for."""
+"""Experiments: jobs, results and their analysis; a module is loaded when a name of it is asked for.
+
+Three nouns: a *job* (a trial or a fit that can fail and resume), a *cell* (jobs that differ in the seed alone), a
+*statement* (a sentence of a paper with its test).
+"""
 
 from typing import TYPE_CHECKING
 

@@ -237,7 +237,7 @@ def writers(
         trials = study.jobs[0].kind == "trial"
         tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
-        if trials and "regret" not in {spec.name for spec, _ in study.figures}:
+        if trials and not study.figures and not study.maps:
             tasks["the figure regret"] = lambda: figures.draw_regret(
                 list(results.values()), folder / "regret.png", Look(formats=tuple(formats))
             )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from privbandit_agents.base.agent import RECORD, Guarantee
 from privbandit_agents.base.reports import Arithmetic
-from privbandit_agents.base.settings import Budget, Open01, Settings
+from privbandit_agents.base.settings import Budget, Open01, PrivateSettings
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms.counters import (
@@ -44,7 +44,7 @@ def fitting_counter(name: CounterName | None, horizon: int, dim: int, room: int 
 
 
 @dataclass(frozen=True)
-class JointSettings(Settings):
+class JointSettings(PrivateSettings):
     """The budget of a jointly private agent: (epsilon, delta), or rho of zero-concentrated DP.
 
     Attributes:

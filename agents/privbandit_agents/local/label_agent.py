@@ -1,6 +1,7 @@
 """Common parts of locally private agents for labels: clipping on arrival, one report a user, and a learner."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -11,15 +12,15 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent, Space, n_arms, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
-from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, Settings
+from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, PrivateSettings
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
 
 @dataclass(frozen=True)
-class LocalLabelSettings(Settings):
+class LocalLabelSettings(PrivateSettings):
     """Settings of every locally private agent that predicts labels.
 
     Attributes:
@@ -45,7 +46,7 @@ class SummingSettings(LocalLabelSettings):
 
     @property
     def expected_users(self) -> int:
-        return self.horizon or 10_000
+        return self.counted(self.horizon or 10_000)
 
 
 S = TypeVar("S", bound=LocalLabelSettings)
@@ -174,14 +175,6 @@ class Summing(Learner[G]):
         self.refit_at = next_change(self.users, self.config.growth)
 
 
-def added(total: Floats, parts: Floats) -> Floats:
-    """Return a sum and n more parts, shape (n, ...), added one after the other: bit for bit as in single steps."""
-    if len(parts) == 1:
-        return np.asarray(total + parts[0])
-    stacked = np.concatenate([total[None], parts])
-    return np.asarray(np.cumsum(stacked, axis=0)[-1] if total.size == 1 else np.add.reduce(stacked, axis=0))
-
-
 K = TypeVar("K", bound=Learner[Any])
 
 
@@ -220,6 +213,10 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def select_action(self, context: Array) -> Action:
         return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
+
+    def settled(self, context: Array) -> Action:
+        """Return the likeliest labels, none of them at random, for n users who do not report."""
+        return self.learner.answer(self.rows(context))
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Floats, Labels]:
         """Return users' features within the cube (n, d), and their labels (n,), -1 where they are not known."""
@@ -270,10 +267,11 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
         x = self.contexts_of(context).reshape(-1, *self.context_shape).astype(np.float64, copy=False)
-        return np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
+        inside = x.min(initial=0.0) >= 0 and x.max(initial=1.0) <= 1  # false if one is NaN
+        return x if inside else np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
 
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
-        right = np.isfinite(answers) & (answers > 0.5)
+        right = (answers > 0.5) & (answers < math.inf)
         return np.where(right, given, 1 - given if self.n_labels == 2 else -1)

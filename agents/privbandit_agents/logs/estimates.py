@@ -1,4 +1,4 @@
-"""What a policy would have earned, estimated from the log of another one.
+"""The reward that a policy would have earned, estimated from the log of another one.
 
 Daniel Horvitz and Donovan Thompson, "A Generalization of Sampling Without Replacement From a Finite Universe", JASA
 1952 (inverse propensities); Adith Swaminathan and Thorsten Joachims, "The Self-Normalized Estimator for Counterfactual

@@ -206,9 +206,9 @@ class Log:
             table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
             action: the column of the arm that was taken; texts and numbers are numbered in sorted order, and
                 ``about["arms"]`` has their names.
-            reward: the column of what it earned.
+            reward: the column of its reward.
             propensity: the column of the probability with which it was taken; None: it is estimated from the features
-                by a logistic regression that has not seen the row, and ``about["propensities"]`` says so.
+                by a logistic regression that has not seen the row, and ``about["propensities"]`` notes it.
             person: the column of who the user is, for people who come more than once.
             features: the columns of the context, shape (d,); default: all others.
 
@@ -348,8 +348,8 @@ def log(
         on_users: called with the number of users so far, now and then.
 
     Raises:
-        ValueError: more users than the environment's horizon or than 4 GiB hold, or an environment that does
-            not fit the agent.
+        ValueError: more users than the environment's horizon or than 4 GiB hold, an environment that does not fit
+            the agent, or an agent with ``people``.
         TypeError: an agent that owns its loop, or something that is no environment or agent.
 
     Examples:
@@ -363,6 +363,8 @@ def log(
     check_match(env, agent)
     if isinstance(agent, LearningAgent) or not isinstance(env, gym.Env):
         raise TypeError(f"{agent.name} is logged one user after the other, which it or its environment cannot do.")
+    if agent.seen is not None:
+        raise ValueError("a log is of an agent without people: with it the propensities of who returns are others.")
     if isinstance(env, BanditEnv) and count(n=n) > env.horizon:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")
     rng = default_rng() if seed is None else default_rng([seed, 20])
@@ -413,7 +415,7 @@ def logged_step(
     masks = None if mask is None else np.asarray(mask)[None]
     law = agent.propensities(context[None], np.asarray(action)[None], draws, rng, masks)
     following, reward, terminated, truncated, info = env.step(action)
-    learn_from(info, agent, seen, action, mask, env)
+    learn_from(info, agent, seen, action, {"action_mask": mask}, env)
     told = np.atleast_1d(info.get("feedback", reward))
     row = [context[None], np.asarray(action)[None], np.array([float(reward)]), np.array(law), told, errors_of(law)]
     row.append(presence(masks, agent, 1))

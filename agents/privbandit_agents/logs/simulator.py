@@ -27,7 +27,7 @@ from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_agents.logs.estimates import Estimate, dr
 from privbandit_agents.logs.record import Log
 from privbandit_envs import ArmProblem, BanditEnv, register
-from privbandit_envs.families.people import WITH, most_visits, rows_in_turn
+from privbandit_envs.changing.people import most_visits, rows_in_turn
 from privbandit_envs.problem import ArmRounds, Served, pick
 from privbandit_envs.validate import one_of, shown
 
@@ -56,6 +56,7 @@ class Simulator:
         noise: standard deviation of rewards about their means; 0 if rewards are clicks, which are drawn as such.
         visits: how often one person comes at most; 1 if the log names nobody.
         people: how many persons there are; 0 if the log names nobody.
+        persons: the number of each row's person, shape (n,); None if the log names nobody.
     """
 
     contexts: Array
@@ -71,6 +72,7 @@ class Simulator:
     noise: float = 0.0
     visits: int = 1
     people: int = 0
+    persons: NDArray[np.int64] | None = None
 
     def __deepcopy__(self, memo: object) -> "Simulator":
         return self  # nothing in it can change
@@ -91,7 +93,8 @@ class Simulator:
 
     def write(self, path: Path) -> None:
         """Write ``.npz``, readable by its owner alone: it holds raw data."""
-        names = ("contexts", "means", "rivals", "actions", "rewards", "weights")
+        named = () if self.persons is None else ("persons",)
+        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", *named)
         values = {name: value for name, value in vars(self).items() if name not in names}
         state.write(path, {name: getattr(self, name) for name in names}, values, secret=True)
 
@@ -158,6 +161,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         noise,
         visits,
         people,
+        log.people,
     )
 
 
@@ -230,16 +234,23 @@ class LogProblem(ArmProblem):
         made = Simulator.read(Path(source)) if isinstance(source, str) else source
         if not isinstance(made, Simulator):
             raise ValueError(f"source must be a Simulator, or the path of one; got {shown(source)}.")
-        self.made = made
+        self.made, self.n_rows = made, len(made)
         self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
         self.action_space = Discrete(made.means.shape[1])
 
     def contexts(self, n: int, rng: Generator) -> Array:
         return self.observe(self.users(0, n, rng))
 
-    def users(self, start: int, n: int, rng: Generator) -> Array:
-        """Return the rows of the log that users are."""
-        return rows_in_turn(np.arange(len(self.made)), start, n, rng, WITH)
+    def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        return rows_in_turn(len(self.made), start, n, rng)
+
+    def records_of(self, rows: Array, rng: Generator) -> Array:
+        """Return the rows themselves: a user's record is the number of a row of the log."""
+        return rows
+
+    def people_of(self, rows: Array) -> NDArray[np.int64]:
+        """Return the persons that the log names, or the rows themselves."""
+        return np.asarray(rows if self.made.persons is None else self.made.persons[rows], np.int64)
 
     def observe(self, users: Array) -> Array:
         return self.made.contexts[users]
@@ -284,12 +295,12 @@ register("privbandit/Log-v0", "privbandit_agents.logs.simulator:LogProblem", lis
 
 
 def from_log(log: Log, model: Kind = "auto", *, seed: int = 0, horizon: int | None = None) -> BanditEnv:
-    """Return a world made of a log: its users come again, and a model says what every arm would earn.
+    """Return a world made of a log: its users come again, and a model predicts what every arm would earn.
 
-    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: what an agent promises to the users
-    of this world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly
-    robust, so that its mean is that of the agent among the log's users, whatever the model's error.
-    ``check_simulator`` says how large that is.
+    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: a promise to the users of this
+    world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly robust, so
+    that its mean is that of the agent among the log's users, whatever the model's error. ``check_simulator`` estimates
+    how large that is.
 
     Args:
         log: from ``log`` or ``Log.from_table``.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.people import Seen
 from privbandit_agents.base.present import choose_present, seen_by
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.playing.snapshots import Snapshots
@@ -233,14 +234,28 @@ def play_steps(env: gym.Env[Any, Any], agent: AnyAgent, horizon: int, curve: Reg
     env = RecordRegret(env, curve)
     context, told = env.reset(seed=seed)
     for left in range(horizon - 1, -1, -1):
-        context, action = choose(agent, context, told.get("action_mask"))
+        context, action = choose(agent, context, told.get("action_mask"), person_in(told, agent))
         following, _, terminated, truncated, info = env.step(action)
-        learn_from(info, agent, context, action, told.get("action_mask"), env)
+        learn_from(info, agent, context, action, told, env)
         context, told = env.reset() if left and (terminated or truncated) else (following, info)
 
 
+def person_in(told: dict[str, Any], agent: AnyAgent, key: str = "person") -> Any:
+    """Return who was shown, or whose reports came, to an agent with ``people``; None to all others.
+
+    Raises:
+        ValueError: the environment does not say.
+    """
+    if agent.seen is None:
+        return None
+    if told.get(key) is None:
+        way_out = "make it without people, or play an environment of privbandit_envs"
+        raise ValueError(f"{agent.name} with people needs info[{key!r}] from the environment: {way_out}.")
+    return told[key]
+
+
 def learn_from(
-    info: dict[str, Any], agent: AnyAgent, context: Any, action: Any, mask: NDArray[Any] | None, env: gym.Env[Any, Any]
+    info: dict[str, Any], agent: AnyAgent, context: Any, action: Any, shown: dict[str, Any], env: gym.Env[Any, Any]
 ) -> None:
     """Let an agent learn from a step: from the user's feedback, or from the reports that came, whosever they are."""
     if "reports" in info:
@@ -248,11 +263,11 @@ def learn_from(
             contexts, actions, feedback = info["reports"]
             masks = info.get("report_masks")
             seen = contexts if masks is None else seen_by(agent, contexts, stand_ins(masks))
-            learn(agent, seen, actions, feedback, masks)
+            learn(agent, seen, actions, feedback, masks, person_in(info, agent, "report_people"))
         return
     if "feedback" not in info:
         reported(info, env.unwrapped, "feedback", "regret")
-    learn(agent, context, action, info["feedback"], mask)
+    learn(agent, context, action, info["feedback"], shown.get("action_mask"), person_in(shown, agent))
 
 
 def play_blocks(
@@ -270,15 +285,19 @@ def play_blocks(
     context = snapshots.resume(env, agent, curve) if snapshots else None
     if context is None:
         context, _ = env.reset(seed=seed)
+    by_counts = by_counts and agent.seen is None  # sums have no names
     recorded = RecordRegret(env, curve)
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    in_turn = agent.seen is None and not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
     waiting = Waiting()
-    left, noted = horizon - curve.users, curve.passed
+    left, noted, people = horizon - curve.users, curve.passed, None
     while left:
         frozen = min(agent.frozen_rounds() - waiting.users, left)
+        if agent.seen is not None:
+            people = frozen_visits(env, agent.seen, frozen, min(left, largest))
+            frozen = len(people)
         if by_counts and (many := min(frozen, curve.to_next)) >= 500:  # the normal approximation needs 500 users
             serve_counts(env, agent, curve, many, waiting)
             left -= many
@@ -289,15 +308,17 @@ def play_blocks(
         elif frozen > 1:
             frozen = min(frozen, curve.to_next if by_counts else frozen, largest)
             masks = env.action_masks(frozen) if env.masked else None
-            contexts, actions = choose(agent, env.upcoming(frozen), masks)
+            contexts, actions = choose(agent, env.upcoming(frozen), masks, people)
             actions = np.asarray(actions)
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
+                agent.present = masks
                 agent.update_sum(contexts, actions, served.feedback)
+                agent.present = None
                 curve.counted += frozen
             else:
-                learn(agent, contexts, actions, served.feedback, masks)
+                learn(agent, contexts, actions, served.feedback, masks, people)
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
@@ -307,9 +328,9 @@ def play_blocks(
                 context = env.upcoming(1)[0]
         else:
             mask = env.action_masks() if env.masked else None
-            context, action = choose(agent, context, mask)
+            context, action = choose(agent, context, mask, people)
             following, _, _, _, info = recorded.step(action)
-            learn(agent, context, action, info["feedback"], mask)
+            learn(agent, context, action, info["feedback"], mask, people)
             context = following
             left -= 1
         if by_counts and curve.passed > noted:
@@ -319,18 +340,34 @@ def play_blocks(
             snapshots.offer(env, agent, curve)
 
 
-def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None) -> tuple[Array, Any]:
+def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArray[np.int64]:
+    """Return whose the next visits are, until so many records were counted, or fewer."""
+    if seen.full:
+        return env.upcoming_people(most)
+    share = 1 - seen.counted / seen.most  # of visits that count, about
+    return seen.within(env.upcoming_people(min(most, 64 + int(1.1 * records / max(share, 0.05)))), records)
+
+
+def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
+    if agent.seen is not None:
+        agent.person = person
     if mask is not None:
         return choose_present(agent, context, mask)
     seen = agent.contexts_of(context)
     return seen, agent.select_action(seen)
 
 
-def learn(agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None) -> None:
+def learn(
+    agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None, person: object = None
+) -> None:
     """Let an agent learn from one user or from n, who were served by a mask or by None."""
     agent.present = mask
-    agent.update(context, action, feedback)
+    if agent.seen is None:
+        agent.update(context, action, feedback)
+    else:
+        agent.person = None
+        agent.update(context, action, feedback, person)  # type: ignore[call-arg]
     agent.present = None
 
 

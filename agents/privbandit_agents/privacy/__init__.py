@@ -1,5 +1,7 @@
 """Mechanisms, randomizers, counters, accounting and the ledger: the only place that draws privacy noise.
 
+Three nouns: a *mechanism* (of a curator), a *randomizer* (of a device), a *ledger* (refuses what would overspend).
+
 Import everything in ``__all__`` from here by its name; a module is loaded when a name of it is first asked for. The
 default noise comes from numpy's generators and floating-point arithmetic. It is for simulation: the laws are right, but
 a deployment needs samplers that are safe against attacks on floating point (``noise="secure"``).

@@ -19,11 +19,20 @@ from privbandit_agents.base.agent import (
     Array,
     Feedback,
     Guarantee,
-    arms_with_features,
+    arms_or_context,
     next_change,
 )
-from privbandit_agents.base.arms import best_arm, optimistic_scorer, played
-from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Open01, Positive, Settings
+from privbandit_agents.base.arms import ArmModels, in_blocks, optimistic_scorer
+from privbandit_agents.base.settings import (
+    Budget,
+    Count,
+    Growth,
+    HalfOpen01,
+    NonNegative,
+    Open01,
+    Positive,
+    PrivateSettings,
+)
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -34,13 +43,13 @@ PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the 
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(PrivateSettings):
     """Settings of shuffle-LinUCB.
 
     Attributes:
         epsilon: privacy budget of every user, > 0; infinity tosses no coins.
         delta: of (epsilon, delta), in (0, 1).
-        honest: the least share of a batch's other devices that toss their coins as they should and tell nobody, in
+        honest: the least share of a batch's other devices that toss their coins as they should and keep them secret, in
             (0, 1]; the rest may be one coalition with the server. Fewer honest devices make all toss more.
         first: users of the first batch, and of every later one at least.
         growth: a batch ends when the number of users has grown by this factor, > 1.
@@ -61,7 +70,7 @@ class Config(Settings):
     noise: Literal["numpy", "secure"] = "numpy"
 
 
-class ShuffleLinUCB(ShuffleAgent[Config]):
+class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
     """Devices send (y x, w svec(x x')) in bits, fair coins among them; a shuffler mixes, the server counts ones.
 
     Algorithm:
@@ -71,13 +80,16 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
            binomial noise. It adds it to those of earlier batches, with weight n / (n + d sigma^2) for n users.
         4. The policy is LinUCB on the ridge regression of that; the next batch is larger; go to 1.
 
+        If the arms share a context, each has a regression of its own, as in ``jdp-linucb``: a device sends the bits of
+        one block of moments for each arm, those of the other arms being zeros.
+
     *Formal guarantees.* (epsilon, delta)-DP under replacement of a user's whole record, towards everybody who sees the
     messages of all batches in arbitrary order, and all that follows from them: the server, and other users, who know
     their own coins. A user is in one batch, by time alone; of a batch the numbers of ones are all that is seen, and
-    they are private by ``CoinSums`` at sensitivity 2 (``pack``). The shuffler is trusted to forget who sent what, and a
-    share ``honest`` of the other devices of a batch to toss their coins and to tell nobody; single others need not be
-    trusted, whatever ``honest`` is. Devices clip records to |x| <= 1, |y| <= 1; records that are not finite
-    count as (0, 0) and send as many bits as any other.
+    they are private by ``CoinSums`` at sensitivity 2 (``pack``; of the blocks of two arms, sqrt(3)). The shuffler is
+    trusted to forget who sent what, and a share ``honest`` of the other devices of a batch to toss their coins and to
+    keep them secret; single others need not be trusted, whatever ``honest`` is. Devices clip records to |x| <= 1,
+    |y| <= 1; records that are not finite count as (0, 0), and all devices send equally many bits.
 
     Deviations:
         Both papers take batches of equal length; here they grow, so that there are log T of them. Garcelon et al. mix
@@ -88,12 +100,12 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
     Config = Config
     gaussian = True  # presumed beside the promise: the Gaussian mechanism of (epsilon, delta) has more loss
     fixed: ClassVar[frozenset[str]] = ShuffleAgent.fixed | {"sums"}
-    plays = staticmethod(arms_with_features)
+    plays = staticmethod(arms_or_context)
 
     def begin(self) -> None:
         super().begin()
-        config, self.dim = self.config, self.context_shape[1]
-        size = packed_size(self.dim)
+        config, self.dim = self.config, self.width
+        size = self.models * packed_size(self.dim)
         self.users, self.counted = 0, 0.0  # the second is weighted
         self.sums = CoinSums.from_epsilon(config.epsilon, config.delta, size, SENSITIVITY, config.honest)
         if self.sums.one_by_one:
@@ -111,7 +123,7 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
         )
         self.sums.messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
         self.total, self.variance = np.zeros(size), 0.0
-        self.scorer = np.zeros((self.dim, self.dim + 1))
+        self.scorer = np.zeros((self.dim, self.models * (self.dim + 1)))
 
     @property
     def batch_size(self) -> int:
@@ -119,16 +131,22 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer)
+        chosen: Action = self.optimistic(context, self.scorer)
         return chosen
 
+    def settled(self, context: Array) -> Action:
+        """Return argmax of x . theta, for n users who do not report."""
+        best: Action = self.greedy(context, self.scorer)
+        return best
+
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        contexts, actions, rewards = self.records_of(context, action, feedback)
-        return self.sums.randomize(pack(played(contexts, actions), rewards), self.batch_size, self.rng)
+        features, rewards, models = self.regressed(*self.records_of(context, action, feedback))
+        moments = in_blocks(pack(features, rewards), models, self.models)
+        return self.sums.randomize(moments, self.batch_size, self.rng)
 
     def absorb(self, bag: Array, users: int) -> None:
         variance = self.sums.sigma(users) ** 2
-        weight = users / (users + self.dim * variance)
+        weight = users / (users + self.models * self.dim * variance)
         self.total = self.total + weight * self.sums.estimate(bag, users)
         self.variance += weight**2 * variance
         self.users, self.counted = self.users + users, self.counted + weight * users
@@ -137,12 +155,14 @@ class ShuffleLinUCB(ShuffleAgent[Config]):
     def learn(self) -> None:
         """Set ``scorer`` by the weighted sum of all batches so far."""
         config, sigma = self.config, math.sqrt(self.variance)
-        a, theta, added = perturbed_ridge(self.total, self.dim, sigma, config.ridge, config.shift)
+        parts = np.split(self.total, self.models)
+        solved = [perturbed_ridge(part, self.dim, sigma, config.ridge, config.shift) for part in parts]
+        added = solved[0][2]
         theory = (
             sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.counted))
         )
-        self.scorer = optimistic_scorer(a, theta, config.bonus_scale * theory)
+        self.scorer = np.hstack([optimistic_scorer(a, theta, config.bonus_scale * theory) for a, theta, _ in solved])
 
-    def predict(self, contexts: Array) -> Array:
-        """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""
-        return np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)
+    def predict(self, contexts: Array) -> Array | None:
+        """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K); None if arms share a context."""
+        return None if self.shared_context else np.clip(contexts @ self.scorer[:, -1], -1.0, 1.0)

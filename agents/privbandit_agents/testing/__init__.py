@@ -1,5 +1,8 @@
 """The conformance suite of agents, for this package's and for outsiders' alike.
 
+Three nouns: a *check* (one test of any agent), a *script* (a curator's publications, written down), a *twin* (an
+agent that replays them).
+
 Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
 for one test a check.
 """
@@ -11,6 +14,7 @@ from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
+from privbandit_agents.testing.people import check_people
 from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import NotSeen, check_replay
@@ -28,7 +32,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
     """Run every check on a registered agent.
 
     Without ``audit`` nothing looks at noise that a local agent draws itself, or that a joint agent draws outside of
-    ``publish``. Warnings of the class ``NotSeen`` name what a check could not look at.
+    ``publish``. Warnings of the class ``NotSeen`` name the parts that a check could not look at.
 
     Args:
         name: as for ``make``.
@@ -68,6 +72,7 @@ CHECKS: tuple[Check, ...] = tuple(
         check_forks,
         check_hostile_records,
         check_budgets,
+        check_people,
         check_local,
         check_reports,
         check_shuffle,

@@ -14,7 +14,7 @@ from privbandit_agents.zoo.registry import find
 
 
 def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """No audit at its default runs refutes what a private agent claims.
+    """No audit at its default runs refutes a private agent's claim.
 
     It is played in the environment of that id if that is not one of the package's, else in a small world of a family
     that the agent plays. Warns with ``NotSeen`` of what no game looked at.

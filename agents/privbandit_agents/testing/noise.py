@@ -1,7 +1,7 @@
-"""The noise of what a curator publishes, against what its mechanisms declare: a test that sees the exact values.
+"""The noise of a curator's publications, against the noise that its mechanisms declare, by the exact values.
 
-The replay holds what mechanisms declare against the ledger and the guarantee; this holds what is drawn against what
-they declare.
+The replay compares declared noise with the ledger and the guarantee; this test compares drawn noise with declared
+noise.
 """
 
 import warnings
@@ -34,7 +34,7 @@ LONG_RUNS = 2
 
 
 class Drawn(NamedTuple):
-    """What was seen in some runs of a curator.
+    """Noise and choices of some runs of a curator.
 
     Attributes:
         noise: of its publications.
@@ -48,10 +48,10 @@ class Drawn(NamedTuple):
 
 
 def check_noise(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """What a CentralAgent publishes has at least the noise that its mechanisms declare, drawn anew each time.
+    """Each publication of a CentralAgent has at least the noise that its mechanism declares, drawn anew each time.
 
-    600 draws find noise x 0.8, 900 draws noise x 0.9 mostly. What is selected may not be better than chance
-    allows. Warns with ``NotSeen`` of mechanisms that do not know their noise.
+    600 draws find noise x 0.8, 900 draws noise x 0.9 mostly. Selections may not be better than chance allows. Warns
+    with ``NotSeen`` of mechanisms that do not know their noise.
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
@@ -195,7 +195,7 @@ def draws(runs: list[list[Floats]]) -> int:
 
 
 def kinds(published: list[Release], unseen: set[str]) -> dict[str, list[Floats]]:
-    """Return the noise of a run by the mechanism and the dimension of what it hides."""
+    """Return the noise of a run by the mechanism and the dimension of the exact value."""
     found: dict[str, list[Floats]] = {}
     for release in published:
         try:

@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 def chances(mechanism: object, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
     """Yield the probabilities of all candidates, and the place of the chosen one, for every choice of a release.
 
-    Nothing for a mechanism that chooses nothing, or does not say. A mechanism of a stranger's may have a method
-    ``chances(exact, released)``.
+    Empty for a mechanism that chooses nothing, or does not give its chances. A mechanism of a stranger's may have a
+    method ``chances(exact, released)``.
     """
     if hasattr(mechanism, "chances"):
         yield from mechanism.chances(exact, released)
@@ -61,7 +61,7 @@ def rank(odds: Floats, chosen: int) -> tuple[float, float]:
 
 
 def too_good(ranks: list[tuple[float, float]]) -> float | None:
-    """Return how likely choices rank so high in all, if they are as random as declared; None: too few to say."""
+    """Return how likely choices rank so high in all, if they are as random as declared; None: too few to judge."""
     above, variances = np.sum(ranks, axis=0) if ranks else (0.0, 0.0)
     # the normal law needs this variance of ranks; a choice between many equals has 1/12
     return None if variances < 3.0 else float(scipy.stats.norm.sf(above / np.sqrt(variances)))

@@ -13,7 +13,7 @@ from privbandit_agents.zoo.registry import make
 
 
 def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """What is no number counts as NaN, user by user; no record stops, poisons or delays anybody, or is shown."""
+    """Anything but a number counts as NaN, user by user; no record stops, poisons or delays anybody, or is shown."""
     env = environment(env_id, horizon)
     env.reset(seed=6)
     contexts = env.upcoming(60)

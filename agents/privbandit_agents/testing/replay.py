@@ -1,8 +1,8 @@
 """Coupled replay: one user's record is replaced, and everything that the curator published stays as it was.
 
 A curator is run, and all that it publishes is written down. Twins of it then serve the same users but one, and are made
-to publish what was written down. So both have told the world the same, and the exact values behind it give the exact
-privacy loss of the pair, without any sampling. What still differs between them has been read from raw data.
+to publish the same values. So both have the same public output, and the exact values behind it give the exact privacy
+loss of the pair, without any sampling. What still differs between them has been read from raw data.
 """
 
 import copy
@@ -31,7 +31,7 @@ from privbandit_agents.testing.watchers import (
     releases_of,
     standardised,
 )
-from privbandit_agents.zoo.registry import find, make
+from privbandit_agents.zoo.registry import field_names, find, make
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
 ROOM = 1e-6
@@ -51,7 +51,7 @@ AROUND = (
     "no purchase",
     "a near record with no purchase",
 )
-"""Records of the later target's neighbours, in turn: what it says may count in their terms, too."""
+"""Records of the later target's neighbours, in turn: its record may count in their terms, too."""
 
 
 class NotSeen(UserWarning):
@@ -59,7 +59,7 @@ class NotSeen(UserWarning):
 
 
 class Block(NamedTuple):
-    """Users who were served together, what the curator chose for them, and what it had told after them."""
+    """Users who were served together, the curator's actions for them, and its public state after them."""
 
     chosen: Array
     contexts: Array
@@ -73,8 +73,8 @@ class Block(NamedTuple):
 def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """Replacing one user's record costs no more than is promised, if all that is published stays the same.
 
-    Warns with ``NotSeen`` of an agent that publishes nothing through ``publish``, or by mechanisms that do not know
-    what a pair costs: then only actions and schedules are compared, given the same ``release``.
+    Warns with ``NotSeen`` of an agent that publishes nothing through ``publish``, or by mechanisms that do not know the
+    loss of a pair: then only actions and schedules are compared, given the same ``release``.
     """
     if not issubclass(find(name).load(), CentralAgent):
         return
@@ -88,6 +88,10 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     late = 5000  # users of a run with few records
     for user in (0, late // 4):
         unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
+    if "people" in field_names(find(name).load().Config):
+        settings = config if config.get("people") else config | {"people": users}
+        for visits in (2, 5, 43):
+            unseen = unseen | replay(name, env_id, users, settings, 0, BRIEFLY[:2], visits=visits)[1]
     if unseen:
         warnings.warn(f"the replay of {name} did not see {'; '.join(sorted(unseen))}.", NotSeen, stacklevel=3)
 
@@ -101,8 +105,11 @@ def replay(
     only: Collection[str] = (),
     around: str = "",
     seed: int = 12,
+    visits: int = 1,
 ) -> tuple[list[Cost], set[str]]:
-    """Replay a run with every one of the target's records, or some: (what each pair costs, what was not seen).
+    """Replay a run with every one of the target's records, or some: (the loss of each pair, the parts not seen).
+
+    With ``visits`` the target is a person who comes so often in the run, with one record; all of them are replaced.
 
     With ``around`` the users before and after the target have the record of that name; one that the agent's world has
     not is nothing to replay.
@@ -119,7 +126,8 @@ def replay(
         return [], set()
     script_of = next(iter(records))
     beside = dict.fromkeys((user - 1, user + 1), records[around]) if around else {}
-    blocks = script(env, agent, users, user, records[script_of], beside)
+    places = np.unique(np.linspace(user, users - 1, visits).astype(int))
+    blocks = script(env, agent, users, places, records[script_of], beside)
     unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
     published = releases_of(writer.notes)
     spent_within_promise(agent, published)
@@ -127,7 +135,7 @@ def replay(
     for what in [name for name in records if name != script_of and (not only or name in only)]:
         record, twin = records[what], watched(name, env, config, seed)
         forcer = twin.watcher = Forcer(writer.notes, f"with {what} for user {user}")
-        follow(twin, blocks, user, record, forcer)
+        follow(twin, blocks, places, record, forcer)
         forcer.values = [joined(release.notes, forcer.exact) for release in published]
         forced.append(forcer)
     costs = [priced(agent, published, *pair, unseen) for pair in combinations(forced, 2)]
@@ -143,7 +151,7 @@ def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], se
     agent.watcher = Writer()
     env.reset(seed=seed)
     before, end, ends = (0, copy.deepcopy(getattr(agent, "release", None))), 0, []
-    for block in script(env, agent, users, 0, ordinary(env)):
+    for block in script(env, agent, users, np.zeros(1, int), ordinary(env)):
         end += len(block.feedback)
         if block.published != before[0] or not alike(block.release, before[1]):
             ends.append(end - 1)
@@ -171,9 +179,9 @@ def ordinary(env: Any) -> Record:
 
 
 def script(
-    env: Any, agent: AnyCurator, users: int, target: int, record: Record, beside: Mapping[int, Record] | None = None
+    env: Any, agent: AnyCurator, users: int, target: Array, record: Record, beside: Mapping[int, Record] | None = None
 ) -> list[Block]:
-    """Serve users, one of whom has the given record, and others theirs; return what they did and were told."""
+    """Serve users, some of whom have the given record, and others theirs; return the script of their actions."""
     blocks, served = [], 1  # one was drawn before
     start = 0
     while served < users:
@@ -181,18 +189,18 @@ def script(
         n = min(agent.frozen_rounds(), users - served, 7)
         contexts = env.upcoming(n)
         for place, one in (beside or {}).items():
-            contexts = with_target(contexts, place - start, one.context)
+            contexts = with_target(contexts, np.array([place - start]), one.context)
         shown = with_target(contexts, target - start, record.context)
         actions = chosen = np.asarray(agent.select_action(shown))
         feedback = np.asarray(env.serve(actions).feedback, np.float64)
         for place, one in (beside or {}).items():
-            actions = with_target(actions, place - start, one.action)
-            feedback = with_target(feedback, place - start, one.feedback)
+            actions = with_target(actions, np.array([place - start]), one.action)
+            feedback = with_target(feedback, np.array([place - start]), one.feedback)
         answered = (
             with_target(actions, target - start, record.action),
             with_target(feedback, target - start, record.feedback),
         )
-        agent.update(shown, *answered)
+        agent.update(shown, *answered, **named(agent, target - start, start, n))
         told = copy.deepcopy(getattr(agent, "release", None))
         writer = agent.watcher
         published = len(writer.notes) if isinstance(writer, Writer) else 0
@@ -201,28 +209,31 @@ def script(
     return blocks
 
 
-def with_target(column: Array, row: int, value: Any) -> Array:
-    """Return a copy of a block's column in which the target has a value of its own, if it is in the block."""
+def with_target(column: Array, rows: Array, value: Any) -> Array:
+    """Return a copy of a block's column in which the target has a value of its own, in the rows that it has."""
     column = column.copy()
-    if 0 <= row < len(column):
-        column[row] = value
+    column[rows[(rows >= 0) & (rows < len(column))]] = value
     return column
 
 
-def follow(twin: AnyCurator, blocks: list[Block], target: int, record: Record, forcer: Forcer) -> None:
-    """Serve a twin the script's users but one, and compare what it tells with the script."""
+def named(agent: AnyCurator, rows: Array, start: int, n: int) -> dict[str, Array]:
+    """Return who n users are to an agent with people: the target is 0, all others come once; nothing to others."""
+    return {} if agent.seen is None else {"person": with_target(np.arange(start + 1, start + n + 1), rows, 0)}
+
+
+def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:
+    """Serve a twin the script's users but one, and compare its output with the script."""
     start = 0
     for block in blocks:
         row = target - start
         shown = with_target(block.contexts, row, record.context)
         chosen = np.asarray(twin.select_action(shown))
-        others = np.arange(len(chosen)) != row
+        others = ~np.isin(np.arange(len(chosen)), row)
         assert np.array_equal(chosen[others], block.chosen[others]), (
             f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
         )
-        twin.update(
-            shown, with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
-        )
+        answered = with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
+        twin.update(shown, *answered, **named(twin, row, start, len(chosen)))
         start += len(chosen)
         assert len(forcer.exact) == block.published, (
             f"{forcer.what}: publishes less than its twin after {start} users; when it does must not depend on data"
@@ -263,14 +274,14 @@ def priced(agent: AnyCurator, published: list[Release], one: Forcer, two: Forcer
 
 
 def moved(exact: Any, other: Any) -> bool:
-    """Return whether two exact values differ by more than rounding; functions do not tell."""
+    """Return whether two exact values differ by more than rounding; functions are not compared."""
     one, two = numbers(exact), numbers(other)
     size = max(float(np.abs(value).max(initial=0.0)) for value in (one, two))
     return one.shape != two.shape or not np.allclose(one, two, rtol=0, atol=ROOM * size + 1e-9)  # sums may cancel
 
 
 def same_noise(published: list[Release], forcer: Forcer) -> None:
-    """Fail if a twin with the same generators draws other noise: then it hides another value than it says."""
+    """Fail if a twin with the same generators draws other noise: then it hides another value than the named one."""
     for release in published:
         exact, drawn = (joined(release.notes, [pair[part] for pair in forcer.drawn]) for part in (0, 1))
         try:
@@ -306,7 +317,7 @@ def promised(agent: AnyCurator, cost: Cost, what: str) -> None:
 
 
 def spent_within_promise(agent: AnyCurator, published: list[Release]) -> None:
-    """Fail if the ledger exceeds the guarantee, or what was published the ledger."""
+    """Fail if the ledger exceeds the guarantee, or the publications the ledger."""
     spent = agent.ledger.spent()
     promised(agent, spent, "the ledger")
     everyone, groups = Cost(), dict[int, Cost]()

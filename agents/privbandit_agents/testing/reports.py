@@ -101,8 +101,8 @@ def of_one_kind(agent: Local, records: Record) -> Record:
 def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record, aggregate: bool) -> None:
     """Let users report labels that are known: one report each, and nothing else of them is learned.
 
-    The second agent gets other users, whose devices are made to send what the first one's sent. With ``aggregate`` the
-    sum of the reports may be drawn at once.
+    The second agent gets other users, whose devices are made to send the reports of the first one's. With ``aggregate``
+    the sum of the reports may be drawn at once.
     """
     assert isinstance(agent, LocalAgent) and isinstance(agent, LabelAgent)
     assert isinstance(other, LocalAgent) and isinstance(other, LabelAgent)

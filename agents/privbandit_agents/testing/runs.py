@@ -110,7 +110,7 @@ def same_parts(one: Parts, other: Parts) -> bool:
 
 
 def differing(one: AnyAgent, other: AnyAgent) -> str:
-    """Return the names of the parts of two agents' states that are not equal, and what is lacking in one."""
+    """Return the names of the parts of two agents' states that are not equal, and of those lacking in one."""
     (arrays, values), (others, further) = parts(one), parts(other)
     names = sorted(arrays.keys() ^ others.keys() | values.keys() ^ further.keys())
     names += [key for key in arrays.keys() & others.keys() if not np.array_equal(arrays[key], others[key], True)]
@@ -129,7 +129,7 @@ def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
     """Say of whatever an agent raises in which check it did, with which settings, and what to do about it.
 
     Raises:
-        AssertionError: in place of any other error; warnings that are errors stay what they are.
+        AssertionError: in place of any other error; warnings that are errors pass unchanged.
     """
     try:
         yield

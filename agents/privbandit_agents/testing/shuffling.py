@@ -16,7 +16,7 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     """The server of a ShuffleAgent sees whole batches in arbitrary order, and devices send equally many messages.
 
     Nothing but reports draws from the devices' generator. While a batch is open nothing of it changes the server. Two
-    batches with as many messages of each kind are one: whoever sent them, in whatever order and portions.
+    batches with equal numbers of messages of each kind are one: whoever sent them, in whatever order and portions.
     """
     env = environment(env_id, horizon)
     agent = make(name, env, seed=15, **config)
@@ -75,13 +75,13 @@ def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> An
 
 
 def dealt_otherwise(reports: Any) -> Any:
-    """Return as many messages of each kind, sent by others: every kind is dealt out anew."""
+    """Return the same number of messages of each kind, sent by others: every kind is dealt out anew."""
     rng = np.random.default_rng(16)
     return np.stack([rng.permutation(column) for column in reports.T], axis=1)
 
 
 def forced(agent: Shuffling, reports: Any, contexts: Any, actions: Any, feedback: Any, portion: int) -> None:
-    """Update an agent whose devices send the given messages whatever the records are, so many users at once."""
+    """Update an agent whose devices send the given messages whatever the records are, some users at a time."""
     start = 0
 
     def scripted(*records: Any) -> Any:

@@ -58,7 +58,7 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
 
 
 def actions_of(agent: AnyAgent, ordinary: Record) -> tuple[Any, Any, float, float]:
-    """Return two actions, and two answers to the first of them that differ as much as answers can."""
+    """Return two actions, and two answers to the first of them at the greatest distance that answers can have."""
     space = agent.action_space
     if isinstance(space, Assortments):
         first = (np.arange(space.n_items) < space.capacity).astype(np.int8)

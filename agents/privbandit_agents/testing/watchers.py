@@ -46,7 +46,7 @@ class Writer:
 
 @dataclass
 class Forcer:
-    """A watcher that returns what is in the script, in its order, in place of what it draws.
+    """A watcher that returns the values of a script, in order, in place of draws.
 
     Attributes:
         script: the notes of another run.
@@ -106,7 +106,7 @@ class Release(NamedTuple):
         mechanism: by which it was.
         exact: the values that it hides.
         released: what everybody sees.
-        price: what the mechanism says it costs, or else what was entered for it, if anything.
+        price: the mechanism's own cost, or else the cost that was entered for it, if any.
         group: of users whom it is about.
         notes: where it is in the script.
     """
@@ -120,7 +120,7 @@ class Release(NamedTuple):
 
 
 def releases_of(notes: list[Note]) -> list[Release]:
-    """Return what the notes are about: all of a counter is one release, and every other note is one."""
+    """Group notes by release: all of a counter is one release, and every other note is one."""
     together: dict[int, list[int]] = {}
     for at, note in enumerate(notes):
         together.setdefault(id(note.mechanism) if isinstance(note.mechanism, Counter) else -1 - at, []).append(at)
@@ -144,7 +144,7 @@ def joined(places: list[int], values: list[Any]) -> Any:
 
 
 def loss(mechanism: Any, exact: Any, other: Any, released: Any) -> Cost:
-    """Return what it costs that ``other`` might have been in place of ``exact``; nothing if both are the same.
+    """Return the cost of hiding whether the value was ``exact`` or ``other``; nothing if both are the same.
 
     The mechanism's own ``cost`` is the supremum over the pairs that it allows: a larger loss refutes its calibration.
 

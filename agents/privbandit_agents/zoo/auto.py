@@ -14,11 +14,10 @@ from privbandit_agents.base.agent import (
     arms_or_context,
     arms_with_features,
     assortments,
-    labels_of_contexts,
     n_arms,
 )
 from privbandit_agents.base.labels import in_unit_cube
-from privbandit_agents.base.settings import Budget, Count, Open01, Settings
+from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
 
 
 class Auto(Agent[Any]):
@@ -31,7 +30,7 @@ class Auto(Agent[Any]):
 
 
 @dataclass(frozen=True)
-class LocalBudget(Settings):
+class LocalBudget(PrivateSettings):
     """Settings of ``auto-local``, handed on to the agent that it stands for.
 
     Attributes:
@@ -50,12 +49,13 @@ class LocalBudget(Settings):
 
 
 class AutoLocal(Auto):
-    """The default agent with local privacy: for arms, for assortments, and for labels.
+    """The default agent with local privacy: for arms, for arms that share a context, for assortments, and for labels.
 
-    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; for labels ``kernel-ldp``, or ``lpct`` where a tree predicts
-    held-out public rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the
-    budget is too small to remember single cells of contexts. With secure noise all of them are exact at every budget;
-    the price at larger ones, for labels alone, is in docs/which-agent.md.
+    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context. It is for labels if
+    contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
+    rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the budget is too
+    small to remember single cells of contexts. With secure noise all of them are exact at every budget; the price at
+    larger ones, for labels alone, is in docs/which-agent.md.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-local", env).guarantee``. The choice reads
     public data alone: the spaces, and public rows.
@@ -66,10 +66,8 @@ class AutoLocal(Auto):
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         spaces = observation_space, action_space
-        if not labels_of_contexts(*spaces):
-            return in_unit_cube(observation_space)
-        known = not arms_with_features(*spaces) or not assortments(*spaces)
-        return "" if known else "arms with features of shape (K, d), assortments, and classification"
+        known = not arms_or_context(*spaces) or not assortments(*spaces)
+        return "" if known else "arms with features, their own or one context for all, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
@@ -77,15 +75,15 @@ class AutoLocal(Auto):
             return "prec-ts"
         if not assortments(observation_space, action_space):
             return "ldp-mnl"
+        if public is None or in_unit_cube(observation_space):
+            return "ldp-clicks"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
-        if public is None:
-            return "kernel-ldp"
         return default_local(public, n_arms(action_space))
 
 
 @dataclass(frozen=True)
-class JointBudget(Settings):
+class JointBudget(PrivateSettings):
     """Settings of ``auto-joint``, handed on to the agent that it stands for.
 
     Attributes:
@@ -105,7 +103,9 @@ class JointBudget(Settings):
     def handed_on(self) -> dict[str, Any]:
         """Return the settings for the agent that is built: one budget."""
         given = asdict(self)
-        return given if self.rho is None else {"rho": self.rho, "horizon": self.horizon, "noise": self.noise}
+        if self.rho is not None:
+            del given["epsilon"], given["delta"]
+        return given
 
 
 class AutoJoint(Auto):

@@ -81,7 +81,7 @@ AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels: local, exact, secure",
+        "linear sparse assortments labels clicks: local, exact, secure",
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
@@ -212,6 +212,11 @@ AGENTS: dict[str, Entry] = {
         "private comparison of two arms, beside plain regression",
         "linear sparse: local, exact, secure",
     ),
+    "ldp-clicks": ours(
+        "local.linear.ldp_clicks:LDPClicks",
+        "arms that share a context: a first share of users get public arms",
+        "labels clicks: local, exact, secure",
+    ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
@@ -280,7 +285,7 @@ AGENTS: dict[str, Entry] = {
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse: shuffle, real, secure",
+        "linear sparse labels clicks: shuffle, real, secure",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
@@ -304,7 +309,7 @@ AGENTS: dict[str, Entry] = {
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse: joint, exact, secure",
+        "linear sparse labels clicks: joint, exact, secure",
         "linear:BatchGame",
     ),
     "fliphat": ours(
@@ -362,7 +367,7 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *("auto-local", "prec-ts", "ldp-clicks", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
         *("auto-joint", "jdp-linucb", "private-pursuit", "newton-mnl"),
         *("uniform", "linucb", "lints", "greedy", "sa-lasso", "ucb-mnl", "greedy-mnl", "tree-all", "kernel-public"),
     ),

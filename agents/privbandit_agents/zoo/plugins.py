@@ -63,7 +63,7 @@ def load_plugins(*groups: str) -> None:
 
 
 def wrong_with(entry: "EntryPoint") -> str:
-    """Import what an entry point names, and its agents; undo all of it and return the error if it fails."""
+    """Import the object that an entry point names, and its agents; undo all of it and return the error if it fails."""
     before = dict(AGENTS)
     worlds = {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     try:

@@ -1,5 +1,7 @@
 """The real data sets of Ma and Yang (2023), Table 1, with the paper's public rows.
 
+Three nouns: a *table*, its *public rows*, a *source*.
+
 Data sets of the UCI repository are downloaded on first use; the others are prepared once from a file, by ``privbandit
 data NAME PATH``. ``sources`` lists the steps for each.
 """

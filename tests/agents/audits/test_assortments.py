@@ -98,6 +98,7 @@ def test_private_mle_keeps_its_promise_and_does_not_without_noise(name: str, mon
     assert audited(MinimiserGame(name, {"epsilon": 1.0}), 60).refuted
 
 
+@pytest.mark.wide
 def test_coins_that_nobody_was_told_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: all canaries have the same record. Each of three audits errs once in a thousand."""
     game, serve = GramGame("dpmnl", {"rho": 1.0}), GramGame.served

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from privbandit_agents.audits.bounds.means import lower_mean
 from privbandit_agents.audits.canaries import bound_of_runs, most_moved, rho_of
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.linear import CounterGame
+from privbandit_agents.audits.linear import ArmGame, BlockGame, CounterGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import games
@@ -221,10 +221,13 @@ def test_a_claim_of_no_noise_says_nothing_of_less_noise() -> None:
     assert power_of_less_noise(audit(game, 40, np.random.default_rng(0)), 2.0, np.random.default_rng(0)) is None
 
 
+@pytest.mark.parametrize("kind", [CounterGame, BlockGame])
 @pytest.mark.wide
-def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(
+    kind: type[CounterGame], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """160 runs of 32 canaries, at epsilon = 4 and 95 %; of what a canary may tell little is lost on the way."""
-    game = CounterGame("jdp-linucb", {"epsilon": 4.0})
+    game = kind("jdp-linucb", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
     honest = Counter._drawn
@@ -232,10 +235,27 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(mon
     assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
 
 
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.wide
+def test_a_record_that_changes_blocks_needs_noise_in_both(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the noise in one of the two blocks is found; with all of it at most a quarter of rho is seen."""
+    game = ArmGame("jdp-linucb", {"epsilon": 4.0})
+    found = audit(game, 160, np.random.default_rng(0), 0.95)
+    assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.04
+    honest, part = Counter._drawn, np.ones(game.agent(0).counter.dim)
+    part.reshape(2, -1)[block] = 0.1
+    monkeypatch.setattr(Counter, "_drawn", lambda self: part * honest(self))
+    assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
+
+
 def test_an_agent_may_have_several_games() -> None:
     titles = {name: [game.title for game in games(name, 1.0)] for name in ("jdp-linucb", "newton-mnl", "dpmnl", "grr")}
     assert titles == {
-        "jdp-linucb": ["jdp-linucb, rewards"],
+        "jdp-linucb": [
+            "jdp-linucb, rewards",
+            "jdp-linucb, rewards in the blocks of two arms",
+            "jdp-linucb, the arm whose block has a record",
+        ],
         "newton-mnl": ["newton-mnl, gradients", "newton-mnl, Hessians"],
         "dpmnl": ["dpmnl, Gram matrix", "dpmnl, PrivateMLE"],
         "grr": ["grr"],

@@ -45,6 +45,7 @@ def test_clopper_pearson_is_the_exact_interval() -> None:
         assert low == pytest.approx(expected.low) and high == pytest.approx(expected.high)
 
 
+@pytest.mark.wide_at("claim1")
 @pytest.mark.parametrize("claim", [Claim(1e-9), Claim(1e-9, 1e-6), Claim(1e-9, 1e-6, 1e-18)])
 def test_identical_worlds_refute_nothing(claim: Claim) -> None:
     """At 95 % confidence at most 5 of 100 may; a claim of next to nothing is refuted by any bound above 0."""
@@ -86,6 +87,7 @@ def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     assert floor <= audit(game(name, 1.0), runs, rng(), pilot=runs // 2).lower_bound <= 1.0
 
 
+@pytest.mark.wide_at("0.5-*")
 @pytest.mark.parametrize("name", [*CONCENTRATED, *SLOW, "lplr-wishart"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_other_mechanisms_keep_their_claim(name: str, epsilon: float) -> None:

@@ -28,9 +28,11 @@ def test_the_published_calibration_is_refuted_at_one_iteration(epsilon: float) -
 @pytest.mark.filterwarnings("ignore:fliphat")
 @pytest.mark.parametrize(("calibration", "refuted"), [("published", True), ("correct", False)])
 @pytest.mark.wide
-def test_published_steps_along_the_sum_are_refuted_and_correct_ones_are_not(calibration: str, refuted: bool) -> None:
-    played = game("fliphat", 1.0, calibration=calibration, config={"gradient": "sum"})
-    assert audit(played, 100, rng(), confidence=0.999, pilot=100).refuted == refuted
+def test_the_authors_settings_are_refuted_and_the_same_with_a_proof_are_not(calibration: str, refuted: bool) -> None:
+    """x_max is that of 400 features; the audit has eleven."""
+    settings = {"preset": "authors", "x_max": 3.46}
+    played = game("fliphat", 1.0, calibration=calibration, config=settings)
+    assert audit(played, 150, rng(), confidence=0.999, pilot=100).refuted == refuted
 
 
 @pytest.mark.slow

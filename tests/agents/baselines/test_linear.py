@@ -222,6 +222,16 @@ def test_the_lasso_bandit_is_near_optimal_where_uniform_play_pays_for_every_roun
     assert lasso_regret < 30 < 1000 < uniform
 
 
+def test_the_lasso_bandit_waits_for_its_first_users() -> None:
+    env = gym.make("privbandit/SparseLinear-v0", dim=20, horizon=300).unwrapped
+    agent: Any = make("sa-lasso", env, seed=0, first=200)
+    play(env, agent, 200, seed=0)
+    assert agent.frozen_rounds() > 1 and np.count_nonzero(agent.beta) > 0
+    waiting: Any = make("sa-lasso", env, seed=0, first=200)
+    play(env, waiting, 199, seed=0)
+    assert waiting.frozen_rounds() == 1 and not waiting.beta.any()
+
+
 def test_linucb_in_batches_is_linucb_at_the_ends_of_batches() -> None:
     one, _ = agent_on("linucb")
     many, _ = agent_on("linucb", growth=1.3)

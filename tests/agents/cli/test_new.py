@@ -38,7 +38,7 @@ def test_a_new_agent_passes_its_test_and_has_a_page(python: Run, privbandit: Run
     said = privbandit(tmp_path, "new", "local-agent", "my-own")
     assert said.returncode == 0, said.stderr
     test, page, *_ = (line.strip() for line in said.stdout.splitlines()[1:])
-    for command, expected in ((test, "all checks passed"), (page, "local 1, real")):
+    for command, expected in ((test, "all checks passed"), (page, "local 1 a visit, real")):
         done = follow(python, tmp_path, command)
         assert done.returncode == 0 and expected in done.stdout and not done.stderr, done.stderr
 

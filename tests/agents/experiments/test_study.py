@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments import study as studies
 from privbandit_agents.experiments.analysis.readings import Results
-from privbandit_agents.experiments.analysis.statistics import Interval
+from privbandit_agents.experiments.analysis.statistics import Interval, estimate_alone
 from privbandit_agents.experiments.analysis.tables import write_tables
 from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
 from privbandit_agents.experiments.drawing.curves import power
@@ -82,7 +82,7 @@ def results_of(made: Study, regret: Regret = law) -> dict[str, Finished]:
     return found
 
 
-def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval:
+def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval[float]:
     made = study([{"measure": measure, "at_least": 0}])
     return verdicts_of(made, results_of(made, regret))[0].measured
 
@@ -220,7 +220,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
     verdicts = [
         Verdict(said("A | B.", "Theorem 1", at_most=0.7), Interval(0.5, 0.4, 0.6)),
         Verdict(said("C.", "Figure 2", at_least=1, at_most=2, expected="fails"), Interval(3, 2.5, 3.5)),
-        Verdict(said("D.", "Figure 3", at_least=1), Interval(2500.4)),
+        Verdict(said("D.", "Figure 3", at_least=1), estimate_alone(2500.4)),
         Verdict(said("E.", "Figure 4", at_most=0.5), Interval(1, 0.9, 1.1)),
     ]
     write_tables([verdict_table(verdicts, "an audit")], tmp_path, "verdicts")
@@ -310,7 +310,7 @@ def test_a_full_disk_loses_no_verdict(
     with full_disk():
         code, shown = carried_out(made, monkeypatch, tmp_path)
     assert code == expected and ("DOES NOT HOLD" in shown) == (expected == AGAINST) and "tables:" not in shown
-    what = "the results, the table, the figure regret, the verdicts, the figure f, the board"
+    what = "the results, the table, the verdicts, the figure f, the board"
     assert capsys.readouterr().err == f"{tmp_path}: {what} could not be written: File too large.\n"
 
 
@@ -335,8 +335,8 @@ def test_lines_against_a_setting_have_a_point_for_each_value_and_levels_go_acros
     _, (panel,), table = figure(x="env.dim", y="ratio", at=0.4, select={"agent": ["linucb", "uniform"]})
     uniform, linucb = lines_of(panel, table)
     assert panel.title == "Linear-v0" and linucb.x.tolist() == [2, 4, 8]
-    np.testing.assert_allclose(linucb.mean, 0.5 * np.array([2, 4, 8]) ** 1.5 / 20)
-    np.testing.assert_allclose(uniform.mean, 1)
+    np.testing.assert_allclose(linucb.mean.value, 0.5 * np.array([2, 4, 8]) ** 1.5 / 20)
+    np.testing.assert_allclose(uniform.mean.value, 1)
     _, panels, table = figure(x="agent.epsilon", log="xy")
     level = {line.label: line for line in lines_of(panels[0], table)}["linucb"]
     assert level.level and level.x.tolist() == [2, 2] and len(panels) == 3
@@ -359,9 +359,9 @@ def test_a_slope_is_fitted_to_the_values_asked_for() -> None:
 def test_the_band_of_a_ratio_is_paired() -> None:
     _, (panel,), table = figure(common_luck, y="ratio", select={"env.dim": 4})
     lines = {line.label: line for line in lines_of(panel, table)}
-    np.testing.assert_allclose(lines["linucb"].half_width, 0, atol=1e-12)
+    np.testing.assert_allclose(lines["linucb"].mean.half_width, 0, atol=1e-12)
     _, (panel,), table = figure(common_luck, select={"env.dim": 4})
-    band = {line.label: line for line in lines_of(panel, table)}["uniform"].half_width[-1]
+    band = {line.label: line for line in lines_of(panel, table)}["uniform"].mean.half_width[-1]
     assert band == pytest.approx(2.200985 * math.sqrt(13) * 1000 / math.sqrt(12), rel=1e-5)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from privbandit_agents import Log, check_simulator, from_log, make, play, replay
-from privbandit_agents.cli.cost import estimated
+from privbandit_agents.cli.cost import cost, estimated
+from privbandit_agents.experiments.usage import UsageError
 from privbandit_agents.logs.record import estimated_propensities
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, simulator
 
@@ -288,7 +289,43 @@ def test_one_command_from_a_table_to_a_page(tmp_path: Path) -> None:
     assert gains["uniform play"] == 0 and gains["best arm by the model"] == 1
     assert gains["linucb, not private"] > gains["joint, epsilon = 1"]
     page = (out / "cost.html").read_text()
-    assert "up to 3 times" in page and "May be deployed" in page and "data:image/png" in page
+    assert "up to 3 times" in page and "a person" in page and "May be deployed" in page and "data:image/png" in page
     before = {file: file.stat().st_mtime_ns for file in out.rglob("*.json") if file.name != "cost.json"}
     assert cost_command(given)[0] == 0
     assert before == {file: file.stat().st_mtime_ns for file in before}, "finished runs are not run again"
+
+
+def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("privbandit_agents.cli.cost.AGENTS", {"joint": "auto-joint", "local": "ldp-mnl"})
+    found = cost(made_log(n=500), [1.0], out=tmp_path, seeds=2, model="logistic")
+    assert [row.notion for row in found.rows if row.epsilon] == ["joint"] and found.code == 0
+    (reason,) = found.absent
+    assert "local" in reason and "ldp-mnl" in reason and reason in str(found)
+    assert "ldp-mnl" in (tmp_path / "cost.html").read_text()
+    with pytest.raises(UsageError, match="ldp-mnl"):
+        cost(made_log(n=500), [1.0], ["local"], out=tmp_path, seeds=2, model="logistic")
+
+
+def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
+    rng = default_rng(5)
+    table = {"x": rng.normal(size=600), "arm": rng.integers(3, size=600), "click": rng.integers(2, size=600)}
+    log = Log.from_table(table | {"p": np.full(600, 1 / 3)}, action="arm", reward="click", propensity="p")
+    found = cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
+    worse = found.rows[-1].reward <= found.rows[0].reward
+    assert worse and "no gain to keep" in str(found) and "nan" not in str(found)
+
+
+def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:
+    table = rows(600)
+    for roles, persons in ((ROLES, table["who"]), ({**ROLES, "person": None}, np.arange(600))):
+        made = simulator(Log.from_table({**table, "x": np.arange(600.0)}, **roles, features=["x"]), "logistic")
+        made.write(tmp_path / "world.npz")
+        for source in (made, str(tmp_path / "world.npz")):
+            env: Any = gym.make(LOG_ENV, source=source, horizon=2000).unwrapped
+            _, info = env.reset(seed=1)
+            who, features = env.upcoming_people(1500), env.upcoming(1500)[:, 0]
+            assert info["person"] == who[0]
+            row = np.searchsorted(made.contexts[:, 0], features)  # the feature grows from row to row
+            assert np.array_equal(who, persons[row])

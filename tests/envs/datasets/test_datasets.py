@@ -95,9 +95,22 @@ def test_openml_rows_with_missing_values_are_left_out(monkeypatch: pytest.Monkey
 
 def test_openml_by_number_with_a_target_of_choice_and_sparse_features(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = offline(monkeypatch, bunch(data=csr_array(np.eye(5)[:, :2]), target=np.arange(5.0) // 2))
-    data = load("openml:31", "kind")
+    with pytest.warns(UserWarning, match="openml:31: 5 rows are 4 different ones"):
+        data = load("openml:31", "kind")
     assert calls[0]["data_id"] == 31 and calls[0]["target_column"] == "kind" and "name" not in calls[0]
     assert data.X[:2].tolist() == [[1, 0], [0, 1]] and data.label_names == ("0.0", "1.0", "2.0")
+
+
+def test_copies_of_rows_are_told_and_left_out_if_asked_for(tmp_path: Path) -> None:
+    """Equal features with another label are another row, and -0 is 0."""
+    path = tmp_path / "copies.csv"
+    path.write_text("a,b,kind\n1,0,x\n2,5,y\n1,-0,x\n1,0,y\n2,5,y\n")
+    with pytest.warns(UserWarning, match="5 rows are 3 different ones, .* deduplicate=True keeps one of each"):
+        copies = load(str(path))
+    alone = load(str(path), deduplicate=True)
+    assert copies.different.tolist() == [0, 1, 3] and len(copies.y) == 5
+    assert alone.X.tolist() == [[1, 0], [2, 5], [1, 0]] and alone.y.tolist() == [0, 1, 1]
+    assert len(alone.different) == 3 and load(str(path), deduplicate=True) is alone
 
 
 @pytest.mark.parametrize(

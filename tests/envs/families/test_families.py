@@ -91,6 +91,21 @@ def test_beta_has_the_stated_entries_at_random_positions(coefficients: str, size
     assert (values > 0).any() and (values < 0).any()
 
 
+def test_signed_uniform_coefficients_are_half_to_one_with_either_sign() -> None:
+    values = draw_beta(5000, 4000, "signed-uniform", rng())
+    size = np.abs(values[values != 0])
+    assert len(size) == 4000 and 0.5 <= size.min() < 0.51 and 0.99 < size.max() <= 1
+    assert abs(size.mean() - 0.75) < 0.01 and abs((values > 0).sum() - 2000) < 4 * math.sqrt(1000)
+
+
+def test_beta_may_be_given_by_its_first_entries() -> None:
+    problem = SparseLinearProblem(rng(), dim=6, beta=[0.5, -1])
+    assert problem.beta.tolist() == [0.5, -1, 0, 0, 0, 0]
+    for wrong in ([1.0] * 7, [[1.0]], [math.nan], "x"):
+        with pytest.raises(ValueError, match="beta must be"):
+            SparseLinearProblem(rng(), dim=6, beta=wrong)
+
+
 @pytest.mark.parametrize("margin", [0.1, 0.5, 2.0])
 def test_a_margin_sets_the_best_arm_apart_and_leaves_all_else_as_it_is(margin: float) -> None:
     plain, apart = (SparseLinearProblem(rng(), dim=12, sparsity=3, margin=each) for each in (0.0, margin))
@@ -184,7 +199,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("SparseLinear", {"correlation": 1.0}, "correlation must lie in (-1, 1); got 1.0."),
     ("SparseLinear", {"margin": -0.1}, "margin must be >= 0; got -0.1."),
     ("SparseLinear", {"noise_scale": -0.1}, "noise_scale must be >= 0; got -0.1."),
-    ("SparseLinear", {"beta": [1.0]}, "beta must be 400 finite numbers"),
+    ("SparseLinear", {"beta": [1.0] * 401}, "beta must be 400 finite numbers"),
     ("Assortment", {"capacity": 101}, "capacity must be at most n_items = 100; got 101."),
     ("Assortment", {"revenues": "one"}, "did you mean 'ones'?"),
     ("Assortment", {"revenues": [-1] * 100}, "numbers >= 0"),

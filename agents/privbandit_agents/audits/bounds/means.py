@@ -24,7 +24,7 @@ def lower_mean(values: Floats, alpha: float) -> float:
     reaches 1 / alpha. Values need not be independent, nor of the same law.
 
     The stakes are best for values near their mean, at sqrt(2 log(1 / alpha) / n) over their standard deviation so far:
-    then a mean is refuted at as many standard errors, sqrt(2 log(1 / alpha)), as a Chernoff bound needs.
+    then a mean is refuted at sqrt(2 log(1 / alpha)) standard errors, as by a Chernoff bound.
     """
     n, goal = len(values), math.log(1 / alpha)
     before = np.arange(1, n + 1)

@@ -70,8 +70,8 @@ class Hits:
     def promised(self, delta: float, error: float, steps: int = 20) -> Floats:
         """Return the largest epsilon that such runs would refute (...), given an error margin in deviations.
 
-        A mean that is so many deviations above 0 is needed, and more where runs are few beside what one may cost
-        (Bernstein's inequality).
+        The mean must be ``error`` deviations above 0, and more if runs are few beside the range of one (Bernstein's
+        inequality).
         """
         return just_refuted(self, self.runs.shape[:-2], delta, error, steps)
 
@@ -150,16 +150,16 @@ def bound_together(hits: Hits, stake: float, delta: float, alpha: float) -> floa
     """Return a lower bound of epsilon, which exceeds the truth with probability at most alpha.
 
     *Formal guarantees.* Let each of k events happen with probability p in one world, which may be another world for
-    each event, and q in the other. Under (epsilon, delta)-DP p - e^epsilon q - delta <= 0, however the two worlds of
-    a run hang together. Say that a run is worth x = a - e^epsilon b - k delta, if a events happen where they are
-    likely, and b where they are not, in either world: its mean is at most 0. A gambler stakes the same s on every
-    run, chosen before the runs: wealth is multiplied by 1 + s x, whose mean is at most 1. No factor is negative as
-    long as s k (e^epsilon + delta) <= 0.98; else the gambler does not play, and loses all. Runs are independent of
-    each other, though not the two worlds of a run: both draw as much for each run. So the mean of the wealth in the
-    end is at most what it was before. Several gamblers, each with a stake and a share of the wealth of ``STAKES``,
-    have 1 together before, and 1 / alpha or more in the end with probability at most alpha (Markov). The wealth of
-    each falls in epsilon, and the bound is the smallest epsilon at which all have less than that together: a bound
-    above the truth means that they have had as much at the true epsilon.
+    each event, and q in the other. Under (epsilon, delta)-DP p - e^epsilon q - delta <= 0, however the two worlds of a
+    run hang together. Say that a run is worth x = a - e^epsilon b - k delta, if a events happen where they are likely,
+    and b where they are not, in either world: its mean is at most 0. A gambler stakes the same s on every run, chosen
+    before the runs: wealth is multiplied by 1 + s x, whose mean is at most 1. No factor is negative as long as s k
+    (e^epsilon + delta) <= 0.98; else the gambler does not play, and loses all. Runs are independent of each other,
+    though not the two worlds of a run: both draw equally many numbers for each run. So the mean of the wealth in the
+    end is at most the wealth before. Several gamblers, each with a stake and a share of the wealth of ``STAKES``, have
+    1 together before, and 1 / alpha or more in the end with probability at most alpha (Markov). The wealth of each
+    falls in epsilon, and the bound is the smallest epsilon at which all have less than that together: a bound above the
+    truth means that they have had as much at the true epsilon.
 
     Args:
         hits: of fresh runs.

@@ -1,3 +1,7 @@
-"""Games with local agents: what a user's device sends, whatever the agent and the record."""
+"""Games with agents: the pairs of records that are tried, and the readings that an adversary sees.
+
+Three nouns: a *pair* (two records of one user), a *scene* (a pair and who else is there), a *reading* (the view as
+numbers).
+"""
 
 __all__: list[str] = []

@@ -18,14 +18,14 @@ SCOUTS, PILOTS = 2, 400
 
 
 class BatchCanaries(CanaryGame):
-    """A user of every batch is a canary: a coin says which record of a pair it has. It is the first one, or the last.
+    """A user of every batch is a canary: a coin decides which record of a pair it has. It is the first, or the last.
 
     A batch is what lies between two changes of the release in a trial run. After the canaries users double a few times
-    more, since later releases may tell of them too. Pilot runs with the same seeds and one coin turned show what this
-    coin moves, further ones how the releases scatter; the guess is Fisher's linear discriminant, less what the other
-    coins add to it. The pair that it tells apart best is played, with the canaries that move most.
+    more, since later releases may depend on them too. Pilot runs with the same seeds and one coin turned show this
+    coin's effect, further ones how the releases scatter; the guess is Fisher's linear discriminant, less the effects of
+    the other coins. The pair that it separates best is played, with the canaries that move most.
 
-    Gaussian noise is presumed, beside the claim, of agents that say so and promise (epsilon, delta) alone.
+    Gaussian noise is presumed, beside the claim, of agents that declare it and promise (epsilon, delta) alone.
     """
 
     part = "batches"
@@ -61,7 +61,7 @@ class BatchCanaries(CanaryGame):
         self.choose(self.moved(self.records, np.arange(self.canaries)), noise)
 
     def worth(self, noise: Floats, move: Floats) -> float:
-        """Return how much canaries reveal, given runs' noise (n, D) and what their coins move (D, k)."""
+        """Return how much canaries reveal, given runs' noise (n, D) and the coins' effects (D, k)."""
         return float(np.sum(solved(noise, move) * move))
 
     def choose(self, move: Floats, noise: Floats) -> None:
@@ -91,7 +91,7 @@ class BatchCanaries(CanaryGame):
         return [0, *times], len(board.look_at_noise())
 
     def moved(self, records: Records, places: NDArray[np.intp]) -> Floats:
-        """Return what the coins of these canaries move (k,), shape (D, k)."""
+        """Return the effects of these canaries' coins on the readings, shape (D, k)."""
         self.records, heads, moves = records, np.ones(self.canaries), []
         for scout in range(SCOUTS):
             whole = self.served(self.agent(scout), heads)

@@ -22,10 +22,10 @@ def strongest(counter: Counter, users: int) -> list[int]:
 class Decoder:
     """Turn a counter's releases into canaries' scores: project them, whitened, on what each canary's term moves.
 
-    If the noise is the counter's and everybody else is known, this tells most.
+    If the noise is the counter's and everybody else is known, no other score is better.
 
     Attributes:
-        covers: what a term of 1 of the canary in each column adds to the score in each row, shape (k, k).
+        covers: effect of a term of 1 of the canary in each column on the score in each row, shape (k, k).
 
     Args:
         counter: whose releases are read.

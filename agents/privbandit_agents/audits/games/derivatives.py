@@ -35,14 +35,14 @@ class BatchGame(CanaryGame):
         return []
 
     def claimed(self) -> Claim:
-        """Return the claim of what the game looks at: its share of rho."""
+        """Return the claim of the derivatives that the game reads: their share of rho."""
         agent = self.agent(0)
         share = agent.config.gradient_share
         promise, rho = agent.guarantee, max(share, 1 - share) * agent.rho
         return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho, gaussian_type=False)
 
     def served(self, agent: Any, coins: Floats) -> Floats:
-        """Serve a batch for each canary; return what is released, first of all before any: shape (k + 1, 2, 3)."""
+        """Serve a batch for each canary; return the releases, the first one before any batch: shape (k + 1, 2, 3)."""
         releases = [agent.release]
         for coin in coins:
             kinds = np.array([0 if coin > 0 else 1, *self.others])
@@ -120,7 +120,7 @@ NewtonGame.besides = (HessianGame,)
 class MinimiserGame(CanaryGame):
     """Each canary has a coordinate of its own, and buys an item at e_j from others at -e_j, or the other way round.
 
-    PrivateMLE is called once, for the canaries alone; theta_j says the guess.
+    PrivateMLE is called once, for the canaries alone; theta_j is the guess.
     """
 
     part = "PrivateMLE"

@@ -1,4 +1,4 @@
-"""The game with any joint agent: what is released after the first user, and what later users are offered."""
+"""The game with any joint agent: its releases after the first user, and its actions towards later users."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ RUNS_OF_PURE = 16_000
 
 @dataclass(frozen=True)
 class Scene:
-    """Two records that the first user may have, and the users who come after; ``words`` says what these are."""
+    """Two records that the first user may have, and the users who come after; ``words`` describes these."""
 
     pair: Pair
     others: Records
@@ -45,8 +45,8 @@ class FirstRelease(AnyAgentGame[Scene]):
     """Replace the first user's record; look at the release, and at the actions towards probe users, once.
 
     The probes, and the users who come after the target, are drawn from the environment. The pairs of records that are
-    easiest to tell apart are also tried among users who hide them least: such as have nothing to tell, or far too much.
-    A run takes no longer than the first change in a trial run, so that there can be many.
+    easiest to separate are also tried among users who hide them least: with records of zeros, or far beyond any clip. A
+    run takes no longer than the first change in a trial run, so that there can be many.
     """
 
     part = "first release"
@@ -99,7 +99,7 @@ class FirstRelease(AnyAgentGame[Scene]):
         """Return what pilot runs see in both worlds, whose agents have the same seeds.
 
         Where they draw the same noise, the difference of the worlds' means is known after few runs. A curator need not
-        tell as many numbers in all runs: the longest release says how many are looked at.
+        release equally many numbers in all runs: the longest release decides how many are read.
         """
         found = [self.collected(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
         width = max(len(release) for _, told in found for releases in told for release in releases)

@@ -42,7 +42,7 @@ def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> list[
     Args:
         env: the world.
         seen: records drawn there.
-        agent: whose promise says what neighbours may differ in; where rewards alone are protected, in these alone.
+        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
     """
     shape, found = env.observation_space.shape or (), pairs(env, seen) + absent(seen)
     found += islice(wild(seen, (BEYOND,)), 4)

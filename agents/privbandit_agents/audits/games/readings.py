@@ -24,7 +24,7 @@ STATISTICS = (
 
 
 class Layout(NamedTuple):
-    """Where the parts of what is seen are: first the actions, then ``times`` releases of ``width`` numbers each."""
+    """The order of a reading: first the actions, then ``times`` releases of ``width`` numbers each."""
 
     actions: int
     times: int
@@ -50,9 +50,9 @@ class Layout(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """The exact values that the first publication hides in the two worlds, and where what it tells is in a reading.
+    """Exact (noise-free) values of the first publication in the two worlds, and its offset in a reading.
 
-    How far a release is from either tells the worlds apart best where noise is spherical, and it finds noise that is
+    The distances of a release from both separate the worlds best if noise is spherical, and they find noise that is
     missing now and then, or too often small.
     """
 
@@ -81,7 +81,7 @@ class Readings(NamedTuple):
         far: half of the difference of their means.
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
         clearest: which of them moves most, in units of its scale.
-        exact: what the first publication hides.
+        exact: values of the first publication.
         grown: by how much the noise of a number is larger in one of the worlds: logarithm of the ratio, less its error.
     """
 
@@ -107,7 +107,7 @@ class Readings(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """What the difference of the means costs if the noise is Laplace, and that of the sizes in its tails."""
+        """Privacy loss by the difference of means if the noise is Laplace, and by that of the sizes in its tails."""
         # noise of another size is worth Laplace noise 7 scales out: one run of a thousand
         return float(np.sum(2 * np.abs(self.far) / self.scale)) + 7.0 * -float(np.expm1(-self.grown))
 
@@ -146,13 +146,13 @@ class Readings(NamedTuple):
 
 
 class Billboard:
-    """What a curator has told everybody: its release, and the sum of all that it has published.
+    """The public view of a curator: its release, and the sum of its publications.
 
-    A later look, less the one before, is then what was published between them, however often that was.
+    A later look, less the one before, is then the sum of the publications between them, however many there were.
 
     Attributes:
-        told: the sum of what was published up to the last look, in the order of a look's numbers.
-        hidden: the exact value of the first publication, if it has as many numbers as what is published; else none.
+        told: the sum of all publications up to the last look, in the order of a look's numbers.
+        hidden: the exact value of the first publication, if its length is that of the published one; else empty.
         start: after how many numbers of the first look that publication is.
     """
 
@@ -172,18 +172,18 @@ class Billboard:
         return released
 
     def look(self) -> Floats:
-        """Return the release, then ``told``."""
+        """Return the release, and after it the sum of all publications."""
         news = np.concatenate([np.zeros(0), *self.news])
         length = max(len(news), len(self.told))
         self.told, self.news = filled(self.told, length) + filled(news, length), []
         return np.concatenate([numbers(getattr(self.agent, "release", None)), self.told])
 
     def skip(self) -> None:
-        """Overlook what was published since the last look."""
+        """Forget the publications since the last look."""
         self.news = []
 
     def look_at_noise(self) -> Floats:
-        """Return ``told``, or the release if nothing was published: it follows from what was."""
+        """Return the sum of all publications; the release, if there was none."""
         seen = self.look()
         return self.told if len(self.told) else seen
 

@@ -17,10 +17,10 @@ class ShuffleGame(AnyAgentGame[Pair]):
     """Replace the record of one user of the first batch; look at how many messages of each kind the batch has sent.
 
     The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
-    one other, or of as many as the setting allows. Messages in arbitrary order are no more than these numbers. Batches
+    one other, or of all whom the setting allows. Messages in arbitrary order are no more than these numbers. Batches
     are small, so that there can be many: what hides a user does not depend on how many there are.
 
-    Gaussian noise is presumed, beside the claim, of agents that say so.
+    Gaussian noise is presumed, beside the claim, of agents that declare it.
     """
 
     part = "batches"

@@ -1,4 +1,4 @@
-"""Games for what is released about policies: a value from a log, and the best of many runs."""
+"""Games for releases about policies: a value from a log, and the best of many runs."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ from privbandit_agents.privacy.mechanisms.stopping import private_selection
 def bounded_mean(request: Request, noise: float = 1.0) -> Game:
     """One of 50 users earns 1 or -1 where the log's propensity was least: w r is the bound, or minus it.
 
-    ``noise`` scales what is drawn, for tests: below 1 the claim is false.
+    ``noise`` scales the draws, for tests: below 1 the claim is false.
     """
     release = BoundedMean.from_epsilon(request.epsilon, request.delta, 50, 30.0)
     mechanism = replace(release.mechanism, sigma=release.mechanism.sigma * noise)

@@ -1,4 +1,4 @@
-"""The game of schedules with any joint agent: after which users its release changes, and what it says of the next."""
+"""The game of schedules with any joint agent: after which users its release changes, and its ``frozen_rounds``."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ KEPT = 4
 
 @dataclass(frozen=True)
 class Boundary:
-    """Two neighbouring populations, which differ in the user at ``place``, and what they are, in words."""
+    """Two neighbouring populations, which differ in the user at ``place``, and their description."""
 
     worlds: tuple[Records, Records]
     place: int
@@ -35,7 +35,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     are those of the one and whose others those of the other, then have one schedule up to some user and another one
     from there on: bisection finds two neighbours between whom it changes, given an agent's seed. Such neighbours are
     tried with agents of other seeds. A schedule may well depend on releases, and on noise: so it is fresh runs that
-    decide, of the neighbours that pilot runs tell apart best.
+    decide, of the neighbours that pilot runs separate best.
     """
 
     part = "schedule"
@@ -83,7 +83,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
         return [boundary for share, boundary in best if share]
 
     def bisected(self, seed: int, one: Records, other: Records, seen: Floats, words: str) -> Boundary:
-        """Return neighbours between one population and another, whose schedule is not what was seen of the first."""
+        """Return neighbours between one population and another, whose schedule differs from that of the first."""
         same, changed = 0, self.users
         while changed - same > 1:
             middle = (same + changed) // 2

@@ -21,7 +21,7 @@ OPPOSITE = (
 
 
 def opposites(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> Iterator[tuple[str, Records, Records]]:
-    """Yield pairs of populations that differ in every user, with what they are; arguments as for ``populations``."""
+    """Yield pairs of populations that differ in every user, with descriptions; arguments as for ``populations``."""
     found = populations(env, users, agent)
     usual, *others = found
     for one, other in (*OPPOSITE, *((usual, other) for other in others)):
@@ -35,7 +35,7 @@ def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str
     Args:
         env: the world, which draws some of them.
         users: of each.
-        agent: whose promise says what neighbours may differ in; where rewards alone are protected, in these alone.
+        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
     """
     first = drawn(env, users)
     least, most = extremes(env, first)

@@ -1,4 +1,7 @@
-"""Reinforcement-learning baselines: agents of stable-baselines3, and adapters for it to play these worlds by itself."""
+"""Reinforcement-learning baselines: agents of stable-baselines3, and adapters for it to play these worlds by itself.
+
+Three nouns: a *learner* (an agent of stable-baselines3), an *adapter* (the world as it wants it), a *policy*.
+"""
 
 from privbandit_agents.baselines.rl.adapter import to_sb3
 from privbandit_agents.baselines.rl.callbacks import log_regret

@@ -20,7 +20,8 @@ COLUMNS = (
 PROMISES = ("notion", "epsilon", "delta", "rho")
 ARRAYS = ("regret", "reward")
 NUMBER = r"(\d[\d.e+-]*|inf)"
-WORDS = re.compile(rf"(local|shuffle|joint|reward) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)(?: \(rho {NUMBER}\))?")
+PROMISED = rf"(local|shuffle|joint|reward) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)"
+WORDS = re.compile(rf"{PROMISED}(?: a (?:visit|person))?(?: \(rho {NUMBER}\))?")
 Kinds = Mapping[str, Any]
 KINDS: Kinds = {
     "notion": pl.String,

@@ -203,7 +203,7 @@ AVERAGES: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = {
 """From weights of replications (draws, n), numerators and denominators (n, places) to averages (draws, places)."""
 
 
-def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: float = 0.95) -> Interval:
+def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: float = 0.95) -> Interval[float]:
     """Return a measure and its bootstrap interval over the replications that all its cells have.
 
     One bootstrap of the replications goes through all cells, so comparisons are paired; its percentiles are those at
@@ -215,13 +215,13 @@ def estimate(resolved: Resolved, results: Results, rng: Generator, confidence: f
     read = [reading.read(results) for reading in resolved.readings]
     kept = common_seeds(*(values.replications for values in read))
     if not len(kept):
-        return Interval(math.nan)
+        return statistics.estimate_alone(math.nan)
     above = np.concatenate([values.of(kept).above for values in read], axis=1)
     below = np.concatenate([values.of(kept).below for values in read], axis=1)
     averages = AVERAGES[resolved.average]
     with np.errstate(all="ignore"):
         value = float(resolved.combine(averages(np.full((1, len(kept)), 1 / len(kept)), above, below))[0])
         if len(kept) < statistics.FEW_SEEDS:
-            return Interval(value)
+            return statistics.estimate_alone(value)
         drawn = resolved.combine(averages(statistics.seed_weights(len(kept), rng), above, below))
         return statistics.percentile_interval(value, drawn, statistics.expanded(confidence, len(kept)))

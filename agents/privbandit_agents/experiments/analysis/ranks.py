@@ -8,7 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.random import Generator, default_rng
 
-from privbandit_agents.experiments.analysis.statistics import Floats, Interval, percentile_interval, seed_weights
+from privbandit_agents.experiments.analysis.statistics import (
+    Floats,
+    Interval,
+    estimate_alone,
+    percentile_interval,
+    seed_weights,
+)
 
 PRIVATE, OPEN = "private", "not private"
 Scores = Mapping[int, float]
@@ -28,8 +34,8 @@ class Ranked:
         better: probability that it is better than another agent of its group, on a common seed; NaN without another.
     """
 
-    iqm: Interval
-    better: Interval
+    iqm: Interval[float]
+    better: Interval[float]
 
     @property
     def row(self) -> dict[str, float]:
@@ -80,20 +86,20 @@ def ranked(group: Mapping[str, Sequence[Scores]], rng: Generator) -> dict[str, R
         strata = [np.array(list(one.values())) for one in group[label]]
         value = float(interquartile_mean(np.concatenate(strata)))
         enough = min(map(len, strata)) > 1
-        iqm = percentile_interval(value, resampled(strata, rng)) if enough else Interval(value)
+        iqm = percentile_interval(value, resampled(strata, rng)) if enough else estimate_alone(value)
         own = [share[i][~np.isnan(share[i])] for share in shares]
         better = better_interval([one for one in own if len(one)], rng)
         found[label] = Ranked(iqm, better)
     return dict(sorted(found.items(), key=lambda pair: pair[1].iqm.value))
 
 
-def better_interval(shares: Sequence[Floats], rng: Generator) -> Interval:
+def better_interval(shares: Sequence[Floats], rng: Generator) -> Interval[float]:
     """Return the mean over environments of the mean share of wins, and its 95 % bootstrap interval over seeds."""
     if not shares:
-        return Interval(np.nan)
+        return estimate_alone(np.nan)
     value = float(np.mean([one.mean() for one in shares]))
     if min(map(len, shares)) < 2:
-        return Interval(value)
+        return estimate_alone(value)
     draws = np.mean([seed_weights(len(one), rng, 2000) @ one for one in shares], axis=0)
     return percentile_interval(value, draws)
 

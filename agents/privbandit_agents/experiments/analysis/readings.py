@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.experiments.analysis.cells import Cell, Cells, called, in_order, world
-from privbandit_agents.experiments.analysis.statistics import Floats, common_seeds, student_half_width
+from privbandit_agents.experiments.analysis.statistics import Floats, Interval, common_seeds, student_interval
 from privbandit_agents.experiments.fields import users_or_fraction
 from privbandit_agents.experiments.jobs.rows import best_accuracy
 from privbandit_agents.experiments.names import TALLIES, plain
@@ -58,10 +58,10 @@ class Values:
             return np.asarray(self.above.mean(axis=0) / self.below.mean(axis=0))
 
     @property
-    def half_width(self) -> Floats:
-        """Of the mean's 95 % interval, shape (c,): Student's for the linearised ratio (the delta method)."""
+    def interval(self) -> Interval[Floats]:
+        """The mean and its 95 % interval, shape (c,): Student's for the linearised ratio (the delta method)."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return student_half_width((self.above - self.mean * self.below) / self.below.mean(axis=0))
+            return student_interval((self.above - self.mean * self.below) / self.below.mean(axis=0), self.mean)
 
     def of(self, replications: Int64s) -> "Values":
         """Return the readings of some of the replications."""

@@ -1,7 +1,9 @@
 """Statistics over seeds: bootstrap intervals, Student's interval, Wilcoxon's test."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import scipy
@@ -11,24 +13,46 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_envs.validate import count
 
 Floats = NDArray[np.float64]
+N = TypeVar("N", float, Floats)
+M = TypeVar("M", float, Floats)
 FEW_SEEDS = 5
 """With fewer seeds no bootstrap interval means anything."""
 
 
 @dataclass(frozen=True)
-class Interval:
-    """An estimate and the ends of its interval; NaN where there is none."""
+class Interval(Generic[N]):
+    """An estimate and the ends of its interval, NaN where there is none: numbers, or arrays of one shape."""
 
-    value: float
-    low: float = math.nan
-    high: float = math.nan
+    value: N
+    low: N
+    high: N
 
     @property
     def known(self) -> bool:
-        return not any(map(math.isnan, (self.value, self.low, self.high)))
+        return not any(np.isnan(one).any() for one in (self.value, self.low, self.high))
+
+    @property
+    def half_width(self) -> N:
+        return (self.high - self.low) / 2
+
+    def mapped(self, change: Callable[[N], M]) -> "Interval[M]":
+        """Return the interval whose estimate and ends are changed alike."""
+        return Interval(change(self.value), change(self.low), change(self.high))
 
 
-def percentile_interval(value: float, resampled: ArrayLike, confidence: float = 0.95) -> Interval:
+def estimate_alone(value: float) -> Interval[float]:
+    """Return an estimate without an interval."""
+    return Interval(value, math.nan, math.nan)
+
+
+def joined(parts: Sequence[Interval[Floats]]) -> Interval[Floats]:
+    """Return intervals one after the other, shape (c,)."""
+    ends = zip(*((part.value, part.low, part.high) for part in parts), strict=True)
+    value, low, high = (np.concatenate([np.atleast_1d(one) for one in each]) for each in ends)
+    return Interval(value, low, high)
+
+
+def percentile_interval(value: float, resampled: ArrayLike, confidence: float = 0.95) -> Interval[float]:
     """Return the interval between the percentiles of bootstrap values; NaN if one of them is."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.asarray(resampled, dtype=np.float64), [tail, 1 - tail])
@@ -85,12 +109,19 @@ def expanded(confidence: float, n: int) -> float:
     return float(1 - 2 * scipy.stats.norm.sf(quantile))
 
 
-def student_half_width(values: Floats, confidence: float = 0.95) -> Floats:
-    """Return the half-width of Student's interval of the mean over the first axis; NaN for one value."""
-    n = len(values)
-    if n < 2:
-        return np.full(values.shape[1:], np.nan)
-    return np.asarray(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n) * values.std(axis=0, ddof=1))
+def student_interval(values: Floats, mean: Floats | None = None, confidence: float = 0.95) -> Interval[Floats]:
+    """Return the mean over the first axis and Student's interval of it; no ends for one value.
+
+    Args:
+        values: shape (n, ...).
+        mean: shape (...), in place of that of the values, which then show how it scatters.
+        confidence: in (0, 1).
+    """
+    n, mean = len(values), values.mean(axis=0) if mean is None else mean
+    half = np.full(values.shape[1:], np.nan)
+    if n > 1:
+        half = np.asarray(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n) * values.std(axis=0, ddof=1))
+    return Interval(mean, mean - half, mean + half)
 
 
 def common_seeds(*seeds: ArrayLike) -> NDArray[np.int64]:

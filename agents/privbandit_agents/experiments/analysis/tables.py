@@ -12,7 +12,7 @@ from privbandit_agents.experiments.analysis.cells import Cells, world
 from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
-from privbandit_agents.experiments.analysis.statistics import student_half_width
+from privbandit_agents.experiments.analysis.statistics import student_interval
 from privbandit_agents.experiments.names import as_text, canonical, plain, short, with_settings
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, table
@@ -76,7 +76,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         final regret), ``median`` (of it), ``half_width`` (of the mean's 95 % interval; null for one seed),
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
         ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
-        comes at most), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
+        comes at most), ``person`` (the epsilon that such a person has at most, where it is known and more than that of
+        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
         agents and the others apart) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
@@ -89,7 +90,7 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         beside = uniform.get((row["env"], row["horizon"]))
         with np.errstate(all="ignore"):
             row["ratio_to_uniform"] = None if beside is None else float(np.divide(row["regret"], beside))
-    numbers = dict.fromkeys(("half_width", "ratio_to_uniform"), pl.Float64)
+    numbers = dict.fromkeys(("half_width", "ratio_to_uniform", "person"), pl.Float64)
     return ranked_rows(pl.DataFrame(rows, schema_overrides=numbers), as_frame(trials, final=True))
 
 
@@ -107,20 +108,22 @@ def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
     regret = np.array([run.arrays["regret"][-1] for run in runs])
+    mean = student_interval(regret)
     return {
         "env": env,
         "horizon": horizon,
         "agent": agent,
         "config": config,
         "seeds": len(runs),
-        "regret": float(regret.mean()),
+        "regret": float(mean.value),
         "median": float(np.median(regret)),
-        "half_width": float(student_half_width(regret)) if len(runs) > 1 else None,
+        "half_width": float(mean.half_width) if len(runs) > 1 else None,
         "ratio_to_uniform": None,
         "reward": float(np.mean([run.arrays["reward"][-1] / horizon for run in runs])),
         "rounds_per_s": horizon * len(runs) / sum(run.seconds for run in runs),
         "privacy": told(runs[0].notes, agent),
         "visits": visits_of(runs),
+        "person": max((run.notes["person"] for run in runs if "person" in run.notes), default=None),
     }
 
 
@@ -136,9 +139,11 @@ def visits_of(runs: Iterable[Finished]) -> int:
     return max((run.notes.get("visits", 1) for run in runs), default=1)
 
 
-def promise(privacy: str, visits: int) -> str:
-    """Return an agent's promise in words, and its worth to people who come again."""
-    return privacy if visits == 1 or privacy == "none" else f"{privacy}; up to {visits:,} visits a person"
+def promise(privacy: str, visits: int, person: float | None = None) -> str:
+    """Return an agent's promise in words; of one a visit, how often it is made to a person, and epsilon in all."""
+    once = visits == 1 or privacy == "none" or " a person" in privacy
+    worth = "" if person is None else f", epsilon {person:.3g} in all"
+    return privacy if once else f"{privacy}; up to {visits:,} visits a person{worth}"
 
 
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
@@ -162,7 +167,7 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
                 "epsilon": cell.settings.get("epsilon"),
                 "replications": n,
                 "best": float(best.mean[0]) if n else None,
-                "half_width": float(student_half_width(best.above[:, 0])) if n > 1 else None,
+                "half_width": float(best.interval.half_width[0]) if n > 1 else None,
                 "best_point": as_text(plain(best.point)) if best.point else "",
                 "honest": float(honest.mean[0]) if n else None,
                 "seconds": float(seconds.mean[0]) if n else None,
@@ -197,7 +202,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "vs uniform": "" if ratio is None else f"{ratio:.3g}",
         "mean reward": f"{row['reward']:.3f}",
         "rounds/s": f"{row['rounds_per_s']:,.0f}",
-        "privacy": promise(row["privacy"], row["visits"]),
+        "privacy": promise(row["privacy"], row["visits"], row["person"]),
     }
 
 
@@ -249,7 +254,7 @@ def short_words(row: dict[str, Any], speed: bool) -> dict[str, str]:
     ratio = row["ratio_to_uniform"]
     cells = {
         "agent": row["label"],
-        "promise": promise(row["privacy"], row["visits"]),
+        "promise": promise(row["privacy"], row["visits"], row["person"]),
         "regret": rounded(row["regret"]),
         "95 % interval": interval(row["regret"], row["half_width"]),
         "of uniform": "" if ratio is None else f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %",

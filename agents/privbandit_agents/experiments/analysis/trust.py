@@ -9,6 +9,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.analysis.readings import Results, TrialReading, runs_of
+from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.analysis.tables import Table
 from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.schema.figures import MapSpec
@@ -25,8 +26,7 @@ class Place:
     Attributes:
         notion: of privacy.
         seeds: how many.
-        mean: of the regret, over the mean of uniform's on the same seeds.
-        half_width: of its 95 % interval; NaN for one seed.
+        mean: of the regret, over the mean of uniform's on the same seeds, with its 95 % interval.
         median: of the regret, over the same.
         failed: share of the seeds with ``FAILED`` of uniform's regret or more.
         late: the ratio of means in the last quarter of users alone.
@@ -34,11 +34,15 @@ class Place:
 
     notion: str
     seeds: int
-    mean: float
-    half_width: float
+    mean: Interval[float]
     median: float
     failed: float
     late: float
+
+    @property
+    def numbers(self) -> dict[str, str | float]:
+        """The columns of the CSV file."""
+        return vars(self) | {"mean": self.mean.value, "half_width": self.mean.half_width}
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class TrustMap:
     def over_best(self, row: int, column: int) -> float:
         """Return an agent's mean over the least mean in its world at its notion of privacy."""
         place = self.places[row][column]
-        rivals = [other.mean for other in self.places[row] if other and place and other.notion == place.notion]
-        return place.mean / min(rivals) if place and min(rivals) > 0 else float("nan")
+        rivals = [other.mean.value for other in self.places[row] if other and place and other.notion == place.notion]
+        return place.mean.value / min(rivals) if place and min(rivals) > 0 else float("nan")
 
 
 Squares = Mapping[str, Sequence[Sequence[Cell | None]]]
@@ -115,14 +119,13 @@ def place_of(cell: Cell, uniform: Cell, results: Results) -> Place | None:
     whole = TrialReading(cell, "ratio", np.array([0.75 * horizon, horizon]), uniform).read(results)
     if not len(whole.replications):
         return None
-    own, beside = whole.above, whole.below.mean(axis=0)
+    mean, own, beside = whole.interval, whole.above, whole.below.mean(axis=0)
     late = (own[:, 1] - own[:, 0]).mean() / (beside[1] - beside[0])
     notion = next(iter(runs_of(cell, results).values())).notes.get("privacy", "none").partition(" ")[0]
     return Place(
         notion,
         len(own),
-        float(whole.mean[1]),
-        float(whole.half_width[1]),
+        mean.mapped(lambda end: float(end[1])),
         float(np.median(own[:, 1]) / beside[1]),
         float(np.mean(own[:, 1] >= FAILED * whole.below[:, 1])),
         float(late),
@@ -139,7 +142,7 @@ def trust_table(each: TrustMap) -> Table:
             rows[-1][agent] = words(place)
             if place is not None:
                 name = {"budget": each.panel, "world": world, "agent": agent}
-                numbers.append({**name, **vars(place), "over_best": each.over_best(i, j)})
+                numbers.append({**name, **place.numbers, "over_best": each.over_best(i, j)})
     note = f"Share of uniform play's regret; in brackets, seeds of a hundred with {FAILED:g} of it or more"
     return Table(pl.DataFrame(rows), pl.DataFrame(numbers), f"{note}; {each.panel}.", left=["world"])
 
@@ -147,7 +150,7 @@ def trust_table(each: TrustMap) -> Table:
 def words(place: Place | None) -> str:
     if place is None:
         return "-"
-    return share(place.mean) + (f" ({place.failed:.0%})" if place.failed else "")
+    return share(place.mean.value) + (f" ({place.failed:.0%})" if place.failed else "")
 
 
 def share(value: float) -> str:

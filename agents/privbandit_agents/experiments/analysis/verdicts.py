@@ -19,7 +19,7 @@ class Verdict:
     """A statement, and its measure with a 95 % interval."""
 
     statement: Statement
-    measured: Interval
+    measured: Interval[float]
 
     @property
     def decision(self) -> str:
@@ -47,7 +47,7 @@ class Verdict:
         return f"{self.decision}, as expected" if self.decision == FAILS else self.decision
 
 
-def measured_words(measured: Interval) -> str:
+def measured_words(measured: Interval[float]) -> str:
     ends = f" ({rounded(measured.low)} to {rounded(measured.high)})" if measured.known else ""
     return "-" if math.isnan(measured.value) else rounded(measured.value) + ends
 

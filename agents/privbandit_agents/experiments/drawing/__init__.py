@@ -1,3 +1,6 @@
-"""What figures show."""
+"""What figures show.
+
+Three nouns: a *figure*, a *panel* (one pair of axes), a *line* (a mean with its interval).
+"""
 
 __all__: list[str] = []

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -47,7 +46,7 @@ def draw_bars(
     figure.set_size_inches(size or (figure.get_figwidth(), rows * (1.5 * LABEL_HEIGHT * most + 1.1) + 0.3))
     with matplotlib.rc_context(STYLE):
         for axis, (name, lines) in zip(axes, panels.items(), strict=True):
-            draw_panel(axis, sorted(lines, key=lambda line: -float(line.mean[0])), styles)
+            draw_panel(axis, sorted(lines, key=lambda line: -float(line.mean.value[0])), styles)
             axis.set(title=name, xlabel=labels[name])
         write_title(figure, title)
         write_caption(figure, "; ".join([caption(every, "interval", "seed"), *told]), [])
@@ -56,11 +55,11 @@ def draw_bars(
 
 def draw_panel(axis: Axes, lines: Sequence[Line], styles: Mapping[str, Mapping[str, Any]]) -> None:
     for place, line in enumerate(lines):
-        color, mean = styles[line.label]["color"], float(line.mean[0])
+        color, mean = styles[line.label]["color"], float(line.mean.value[0])
         axis.barh(place, mean, height=0.62, color=color, alpha=0.85)
         if len(line.each):
             axis.plot([one[0] for one in line.each], [place] * len(line.each), ".", color="#222222", markersize=4)
-        elif np.isfinite(line.half_width[0]):
+        elif line.mean.known:
             low, high = line.interval(log=True)
             axis.plot([low[0], high[0]], [place, place], color="#222222", linewidth=1.2)
         axis.get_yaxis().set_tick_params(length=0)

@@ -18,7 +18,7 @@ from privbandit_agents.experiments.analysis.cells import Cells
 from privbandit_agents.experiments.analysis.frame import promise_of
 from privbandit_agents.experiments.analysis.measures import fitted_slope
 from privbandit_agents.experiments.analysis.readings import Results, Values, runs_of
-from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, common_seeds
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, common_seeds, joined
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
@@ -146,7 +146,7 @@ def with_logarithms(spec: FigureSpec, lines: Sequence[Line]) -> FigureSpec:
     """Return a figure with ``log: auto`` decided for a panel: logarithmic if the ends of lines are far apart."""
     if spec.log != "auto":
         return spec
-    ends = [float(line.mean[-1]) for line in lines]
+    ends = [float(line.mean.value[-1]) for line in lines]
     apart = min(ends) > 0 and max(ends) / min(ends) > 8
     return spec.model_copy(update={"log": "y" if apart else ""})
 
@@ -157,7 +157,7 @@ def draw_panel(
     ticks = np.unique(np.concatenate([line.x for line in lines]))
     lines = [replace(line, x=places_of(line.x, ticks, spec)) for line in lines]
     draw_lines(axis, spec, lines, styles)
-    ends = [Label(line.x[-1], line.mean[-1], named(spec, line), styles[line.label]["color"]) for line in lines]
+    ends = [Label(line.x[-1], line.mean.value[-1], named(spec, line), styles[line.label]["color"]) for line in lines]
     by_label = {line.label: line for line in lines}
     for reference, series in panel.references:
         ends.append(draw_reference(axis, spec, reference, by_label.get(series.label) if series else None, lines))
@@ -177,8 +177,8 @@ def lines_of(panel: Panel, results: Results) -> list[Line]:
     ends = np.array([x.min(), x.max()])
     for place, line in enumerate(found):
         if line.level:
-            both = {name: getattr(line, name).repeat(2) for name in ("mean", "half_width")}
-            found[place] = replace(line, x=ends, each=[one.repeat(2) for one in line.each], **both)
+            mean, each = line.mean.mapped(lambda end: end.repeat(2)), [one.repeat(2) for one in line.each]
+            found[place] = replace(line, x=ends, each=each, mean=mean)
     return found
 
 
@@ -187,12 +187,12 @@ def line_of(series: Series, results: Results) -> Line | None:
     there = [place for place, values in enumerate(read) if len(values.replications)]
     if not there:
         return None
-    mean, half_width = (np.concatenate([getattr(read[i], name) for i in there]) for name in ("mean", "half_width"))
+    mean = joined([read[i].interval for i in there])
     fewest = min(len(read[i].replications) for i in there)
     x = np.array([series.x[i] for i in there]) if series.x else read[0].x
     each = each_of([read[i] for i in there]) if fewest < FEW_SEEDS else ()
     notion = notion_of(series, results)
-    return Line(series.label, series.agent, x, mean, half_width, fewest, series.level, each, notion)
+    return Line(series.label, series.agent, x, mean, fewest, series.level, each, notion)
 
 
 def each_of(read: Sequence[Values]) -> list[Floats]:
@@ -222,14 +222,14 @@ def named(spec: FigureSpec, line: Line) -> str:
     if not spec.fit or line.level or late.sum() < 2:
         return line.label
     axes: Any = {"xy": "log", "x": "semilog"}.get(spec.log, "linear")
-    slope = float(fitted_slope(line.x[late], line.mean[None, late], axes)[0])
+    slope = float(fitted_slope(line.x[late], line.mean.value[None, late], axes)[0])
     return f"{line.label}, slope {rounded(slope) if abs(slope) >= 10 else format(round(slope, 2) + 0.0, '.2f')}"
 
 
 def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict[str, dict[str, Any]]) -> None:
     for line in lines:
         style = styles[line.label]
-        axis.plot(line.x, line.mean, linewidth=1.8, zorder=3 if style is UNIFORM else 2, **style)
+        axis.plot(line.x, line.mean.value, linewidth=1.8, zorder=3 if style is UNIFORM else 2, **style)
         if len(line.each):
             draw_each(axis, spec, line, style["color"])
             continue
@@ -237,8 +237,10 @@ def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict
         if spec.x == "users" or line.level:
             axis.fill_between(line.x, low, high, color=style["color"], alpha=0.16, lw=0)
         else:
-            bars = np.maximum([line.mean - low, high - line.mean], 0.0)
-            axis.errorbar(line.x, line.mean, bars, fmt="o", markersize=4, capsize=2.5, lw=1.2, color=style["color"])
+            bars = np.maximum([line.mean.value - low, high - line.mean.value], 0.0)
+            axis.errorbar(
+                line.x, line.mean.value, bars, fmt="o", markersize=4, capsize=2.5, lw=1.2, color=style["color"]
+            )
 
 
 def draw_each(axis: Axes, spec: FigureSpec, line: Line, color: str) -> None:
@@ -249,7 +251,7 @@ def draw_each(axis: Axes, spec: FigureSpec, line: Line, color: str) -> None:
         else:
             axis.plot(line.x, one, "o", color=color, markersize=2.5, alpha=0.6, zorder=1.5)
     if spec.x != "users" and not line.level:
-        axis.plot(line.x, line.mean, "o", color=color, markersize=4.5)
+        axis.plot(line.x, line.mean.value, "o", color=color, markersize=4.5)
 
 
 def draw_reference(
@@ -259,7 +261,7 @@ def draw_reference(
     x = (np.geomspace if "x" in spec.log else np.linspace)(own.min(), own.max(), 200)
     y = np.asarray(reference.load()(x, **reference.kwargs), dtype=np.float64)
     if through is not None:
-        y = y * through.mean[-1] / y[-1]
+        y = y * through.mean.value[-1] / y[-1]
     axis.plot(x, y, zorder=4, **REFERENCE)
     return Label(x[-1], y[-1], reference.label, REFERENCE["color"])
 
@@ -275,8 +277,8 @@ def finish(
     axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats, users: int | None = None
 ) -> None:
     axis.set_title(title)
-    axis.set_xlabel("users served" if spec.x == "users" else setting_name(spec))
-    axis.set_ylabel(y_label(spec, users))
+    axis.set_xlabel(setting_name(spec))
+    axis.set_ylabel(spec.names.get(str(spec.y), y_label(spec, users)))
     axis.set_axisbelow(True)
     if "y" in spec.log:
         axis.set_yscale("log")
@@ -295,7 +297,8 @@ def finish(
 
 
 def setting_name(spec: FigureSpec) -> str:
-    name = spec.x.rpartition(".")[2].replace("_", " ")
+    plain = "users served" if spec.x == "users" else spec.x.rpartition(".")[2].replace("_", " ")
+    name = spec.names.get(spec.x, plain)
     return f"{name} (not to scale)" if spec.even else name
 
 
@@ -336,10 +339,10 @@ def log_limits(lines: Sequence[Line], whole: bool = False) -> tuple[float | None
 
     Curves along the users are shown over five orders of magnitude, and at their ends; ``whole``: at all their points.
     """
-    positive = np.concatenate([line.mean[line.mean > 0] for line in lines])
+    positive = np.concatenate([line.mean.value[line.mean.value > 0] for line in lines])
     if not len(positive):
         return None, None
-    ends = [float(line.mean[-1]) for line in lines if line.mean[-1] > 0]
+    ends = [float(line.mean.value[-1]) for line in lines if line.mean.value[-1] > 0]
     floor = 0.0 if whole else float(positive.max()) * 2e-5
     lowest = min([max(float(positive.min()), floor), *ends])
     return lowest / 2, 2 * float(positive.max())

@@ -1,7 +1,7 @@
 """The layout of drawings: the panels of a figure and the lines in them, found before anything runs."""
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from privbandit_agents.experiments.analysis.cells import VARIANT, Cell, Cells
@@ -85,8 +85,8 @@ def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
         drawn.check_setting(spec.x)
     told = [spec.x, *panels, *lines]
     found = []
-    for title, inside in panelled(drawn, panels, told).items():
-        groups = grouped(inside, lines, told, or_agent=True)
+    for title, inside in panelled(drawn, panels, told, spec.names).items():
+        groups = grouped(inside, lines, told, spec.names, or_agent=True)
         series = [series_of(spec, label, group, cells) for label, group in groups.items()]
         found.append(Panel(title, series, users=served(spec, inside)))
     for reference in spec.curves:
@@ -102,25 +102,33 @@ def served(spec: FigureSpec, cells: Sequence[Cell]) -> int | None:
     return int(numbers.pop()) if len(numbers) == 1 else None
 
 
-def panelled(cells: Sequence[Cell], keys: Sequence[str], told: Sequence[str]) -> dict[str, list[Cell]]:
+def panelled(
+    cells: Sequence[Cell], keys: Sequence[str], told: Sequence[str], names: Mapping[str, str]
+) -> dict[str, list[Cell]]:
     """Return cells by the text of their keys; those that lack some are wherever the others are like them."""
     have = {cell.name: [key for key in keys if key in cell.settings] for cell in cells}
     most = max(map(len, have.values()))
-    panels = grouped([cell for cell in cells if len(have[cell.name]) == most], keys, told)
+    panels = grouped([cell for cell in cells if len(have[cell.name]) == most], keys, told, names)
     alone = []
     for cell in (cell for cell in cells if len(have[cell.name]) < most):
-        own = [key_text(cell, key, told) for key in have[cell.name]]
+        own = [key_text(cell, key, told, names) for key in have[cell.name]]
         fitting = [
-            inside for inside in panels.values() if own == [key_text(inside[0], key, told) for key in have[cell.name]]
+            inside
+            for inside in panels.values()
+            if own == [key_text(inside[0], key, told, names) for key in have[cell.name]]
         ]
         for inside in fitting:
             inside.append(cell)
         alone += [] if fitting else [cell]
-    return {**panels, **grouped(alone, keys, told)}
+    return {**panels, **(panelled(alone, keys, told, names) if alone else {})}
 
 
 def grouped(
-    cells: Iterable[Cell], keys: Sequence[str], told: Sequence[str], or_agent: bool = False
+    cells: Iterable[Cell],
+    keys: Sequence[str],
+    told: Sequence[str],
+    names: Mapping[str, str],
+    or_agent: bool = False,
 ) -> dict[str, list[Cell]]:
     """Return cells by the text of their keys; if asked for, by their agent where they have none of them."""
     cells = list(cells)
@@ -128,22 +136,24 @@ def grouped(
     tell_horizon = "env" in keys and "horizon" not in told and len(horizons) > 1
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        parts = [key_text(cell, key, told) for key in keys]
+        parts = [key_text(cell, key, told, names) for key in keys]
         if tell_horizon:
             parts.append(f"{cell.settings['horizon']:,} users")
         text = ", ".join(part for part in parts if part)
-        groups.setdefault(text or (key_text(cell, "agent", told) if or_agent else ""), []).append(cell)
+        groups.setdefault(text or (key_text(cell, "agent", told, names) if or_agent else ""), []).append(cell)
     return groups
 
 
-def key_text(cell: Cell, key: str, told: Sequence[str]) -> str:
-    """Return a cell's value under a key, without the settings that the figure shows elsewhere."""
+def key_text(cell: Cell, key: str, told: Sequence[str], names: Mapping[str, str]) -> str:
+    """Return a cell's value under a key as the figure calls it, without the settings that it shows elsewhere."""
+    value = cell.settings.get(key)
+    if key in cell.settings and (own := names.get(f"{key}={bare(value)}")) is not None:
+        return own
     called = cell.job.called(key, told, cell.swept)
     if called is not None or key not in cell.settings:
         return called or ""
-    value = cell.settings[key]
     speaks = key in (VARIANT, "method", "source")  # the value speaks for itself
-    return bare(value) if speaks else as_text({key.partition(".")[2] or key: value})
+    return bare(value) if speaks else as_text({names.get(key, key.partition(".")[2] or key): value})
 
 
 def series_of(spec: FigureSpec, label: str, group: Sequence[Cell], cells: Cells) -> Series:

@@ -10,7 +10,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import finals, interquartile_mean
-from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, student_half_width
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, joined, student_interval
 from privbandit_agents.experiments.drawing.style import BEST, Line
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
@@ -43,8 +43,7 @@ def line(rows: pl.DataFrame, label: str, x: Floats, values: Floats) -> Line:
     """Return the line of values, shape (seeds, c), of an agent."""
     agent, notion = rows.row(0, named=True)["agent"], rows.row(0, named=True)["notion"]
     each = list(values) if 1 < len(values) < FEW_SEEDS else []
-    width = student_half_width(values)
-    return Line(label, agent, x, values.mean(axis=0), width, len(values), each=each, notion=notion or "none")
+    return Line(label, agent, x, student_interval(values), len(values), each=each, notion=notion or "none")
 
 
 def with_budgets(rows: pl.DataFrame) -> pl.DataFrame:
@@ -115,8 +114,7 @@ def along(rows: pl.DataFrame, name: str, x: str = "budget") -> Line:
     values = [own["regret"].to_numpy() for own in by_budget.values()]
     fewest = min(map(len, values))
     first = line(rows, name, np.array(list(by_budget)), np.stack([one[:fewest] for one in values], axis=1))
-    mean, width = np.array([one.mean() for one in values]), np.array([student_half_width(one) for one in values])
-    return replace(first, mean=mean, half_width=width.reshape(-1))
+    return replace(first, mean=joined([student_interval(one) for one in values]))
 
 
 def levels_of(rows: pl.DataFrame) -> Mapping[str, pl.DataFrame | None]:

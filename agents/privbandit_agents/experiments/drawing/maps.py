@@ -35,7 +35,7 @@ def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequenc
 
 
 def draw_map(axis: Axes, each: TrustMap) -> None:
-    means = np.array([[np.nan if place is None else place.mean for place in row] for row in each.places])
+    means = np.array([[np.nan if place is None else place.mean.value for place in row] for row in each.places])
     axis.imshow(np.maximum(means, SCALE.vmin or 0.0), cmap=COLOURS, norm=SCALE, aspect="auto")
     axis.set_title(each.panel)
     axis.set_xticks(range(len(each.agents)), each.agents, rotation=35, ha="right", rotation_mode="anchor")
@@ -44,20 +44,22 @@ def draw_map(axis: Axes, each: TrustMap) -> None:
     axis.spines[:].set_visible(False)
     for i, row in enumerate(each.places):
         for j, place in enumerate(row):
-            told = "-" if place is None else share(place.mean)
-            dark = place is not None and float(SCALE(place.mean)) < 0.6
+            told = "-" if place is None else share(place.mean.value)
+            dark = place is not None and float(SCALE(place.mean.value)) < 0.6
             colour = "white" if dark else "black"
             text: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 9}
             below = besides(place)
             axis.text(j, i - 0.16 * bool(below), told, va="center", **text)
             axis.text(j, i + 0.26, below, va="center", **{**text, "fontsize": 6.5})
-            if place and place.notion != "none" and place.mean < FAILED and each.over_best(i, j) == 1:
+            if place and place.notion != "none" and place.mean.value < FAILED and each.over_best(i, j) == 1:
                 axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec="#D55E00", lw=1.8))
 
 
 def besides(place: Place | None) -> str:
-    """Return what the mean hides: a median that is far below it, and how many seeds learned nothing."""
+    """Return a warning if the mean misleads: a median that is far below it, and how many seeds learned nothing."""
     if place is None or place.notion == "none":
         return ""
-    median = f"median {share(place.median)}" if place.median < 0.7 * place.mean else ""  # few bad seeds make the mean
+    median = (
+        f"median {share(place.median)}" if place.median < 0.7 * place.mean.value else ""
+    )  # few bad seeds make the mean
     return ", ".join(part for part in (median, f"{place.failed:.0%}" if place.failed else "") if part)

@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats
+from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, Interval
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")
@@ -104,8 +104,7 @@ class Line:
         label: its name.
         agent: that plays or is fitted, or the label.
         x: shape (c,); both ends of the panel for a level.
-        mean: over replications, shape (c,).
-        half_width: of the 95 % interval of the mean, shape (c,); NaN for one replication.
+        mean: over replications, with its 95 % interval, shape (c,); without ends for one replication.
         replications: the fewest that a point has.
         level: whether it has no x of its own.
         each: the replications by themselves, each shape (c,); empty where there are many.
@@ -115,8 +114,7 @@ class Line:
     label: str
     agent: str
     x: Floats
-    mean: Floats
-    half_width: Floats
+    mean: Interval[Floats]
     replications: int
     level: bool = False
     each: Sequence[Floats] = field(default=(), compare=False)
@@ -127,11 +125,11 @@ class Line:
 
         There the half-width of the logarithm is that of the mean over the mean, so no end reaches 0.
         """
-        low, high = self.mean - self.half_width, self.mean + self.half_width
+        mean, low, high = self.mean.value, self.mean.low, self.mean.high
         if log:
             with np.errstate(all="ignore"):
-                share = np.where(self.mean > 0, self.half_width / self.mean, np.nan)
-                low, high = self.mean * np.exp(-share), self.mean * np.exp(np.minimum(share, 50.0))
+                share = np.where(mean > 0, self.mean.half_width / mean, np.nan)
+                low, high = mean * np.exp(-share), mean * np.exp(np.minimum(share, 50.0))
         return np.clip(low, least, most), np.clip(high, least, most)
 
 
@@ -276,7 +274,8 @@ def guarantees(promises: Iterable[tuple[str | None, float | None, float | None]]
     for notion, epsilon, delta in promises:
         if notion not in (None, "none") and epsilon is not None and math.isfinite(epsilon):
             epsilons, deltas = known.setdefault(str(notion), (set(), set()))
-            epsilons.add(epsilon), deltas.update([delta] if delta else [])
+            epsilons.add(epsilon)
+            deltas.update([delta] if delta else [])
     told = []
     for notion in (notion for notion in NOTIONS if notion in known):
         epsilons, deltas = known[notion]
@@ -307,7 +306,7 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches)
+    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches, least=0.4 * LABEL_HEIGHT / inches)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
@@ -335,10 +334,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL // 2]}...{text[3 - LONGEST_LABEL // 2 :]}"
 
 
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Return increasing positions moved as little as needed to be ``gap`` apart (least squares)."""
-    if (np.diff(positions) >= gap).all():  # also of one label, or none
+def spread(positions: Sequence[float], gap: float, least: float = -math.inf) -> list[float]:
+    """Return increasing positions, moved as little as needed (least squares) to be ``gap`` apart and >= ``least``."""
+    if not len(positions) or (positions[0] >= least and (np.diff(positions) >= gap).all()):
         return list(positions)
     steps = gap * np.arange(len(positions))
     # without i gap it is isotonic regression
-    return [float(place) for place in scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x + steps]
+    places = scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x
+    return [float(place) for place in np.maximum(places, least) + steps]

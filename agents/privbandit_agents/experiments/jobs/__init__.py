@@ -1,3 +1,6 @@
-"""Jobs: trials that play and fits that are scored."""
+"""Jobs: trials that play and fits that are scored.
+
+Three nouns: a *job*, a *trial* (plays an agent in a world), a *fit* (scores a classifier).
+"""
 
 __all__: list[str] = []

@@ -21,7 +21,10 @@ from privbandit_agents.zoo.reading import import_named
 from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
-COMMON: dict[str, Any] = {"available": None, "jumps": [], "drift": 0.0, "shifts": {}}
+COMMON: dict[str, Any] = {
+    **{"available": None, "people": None, "returns": "uniform", "person_spread": None},
+    **{"jumps": [], "drift": 0.0, "shifts": {}},
+}
 """What every environment of a problem takes besides its own arguments, and the defaults."""
 DELAY = "delay"
 """What makes an environment's feedback late stands among its arguments by this name."""

@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from privbandit_agents.base.labels import SCALES, LabelAgent, ends_of
+from privbandit_agents.base.labels import OUTSIDE, SCALES, LabelAgent, ends_of
 from privbandit_agents.experiments.fields import Grid, Model, combinations, given_once
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults
 from privbandit_agents.experiments.names import canonical, plain
 from privbandit_agents.zoo.registry import find, settings_of
 from privbandit_envs.validate import one_of
 
-ESTIMATOR = ("feature_range", "scale_by", "aggregate")
+ESTIMATOR = ("feature_range", "scale_by", "outside", "aggregate")
 """Settings of the estimator; all others are the agent's."""
 
 
@@ -80,6 +80,7 @@ class Method(Model):
 
 def check_estimator(settings: Mapping[str, Any]) -> None:
     one_of(SCALES, scale_by=settings.get("scale_by", "public"))
+    one_of(OUTSIDE, outside=settings.get("outside", "clip"))
     ends_of(settings.get("feature_range", (0, 1)))
     aggregate = settings.get("aggregate", False)
     if not isinstance(aggregate, bool):

@@ -36,6 +36,7 @@ class World(Model):
         n_private: number of private rows without the test set; default: 10 000 synthetic ones, all of a data set.
         n_test: number of synthetic test rows.
         gamma: relative signal of the synthetic public rows, > 0.
+        deduplicate: whether a data set keeps one of every set of equal rows.
         stretch: (low, high): all features are multiplied by one a, uniform in between, drawn once a replication.
     """
 
@@ -45,6 +46,7 @@ class World(Model):
     n_test: Positive | None = None
     gamma: Annotated[float, Field(gt=0)] | None = None
     stretch: tuple[float, float] | None = None
+    deduplicate: bool | None = None
 
     @field_validator("stretch")
     @classmethod
@@ -100,7 +102,7 @@ def draw(world: World, replication: int, shrink: int = 1) -> Sample:
     """
     if world.source == SYNTHETIC:
         return synthetic(world, replication, shrink)
-    return split(load(world.source), world, replication, shrink)
+    return split(load(world.source, deduplicate=bool(world.deduplicate)), world, replication, shrink)
 
 
 def synthetic(world: World, replication: int, shrink: int) -> Sample:

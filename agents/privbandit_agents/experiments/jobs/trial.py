@@ -212,7 +212,10 @@ class Trial:
         arrays |= {name: np.full(len(result.checkpoints), tally[name]) for name in TALLIES if name in tally}
         numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
         promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
-        notes = {"simulation": result.simulation, **promise, "visits": visits_of(env, self.horizon)}
+        visits = visits_of(env, self.horizon)
+        notes = {"simulation": result.simulation, **promise, "visits": visits}
+        if visits > 1 and np.isfinite(worth := agent.guarantee.for_visits(visits, agent.gaussian)):
+            notes["person"] = worth
         return Ran({**arrays, "seconds": np.array([result.seconds])}, notes)
 
 

@@ -142,7 +142,7 @@ def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:
     most = 60  # points of a curve
     for env, (rows, lines) in enumerate(panels.values()):
         promised = {row["label"]: row["epsilon"] for row in rows.unique("label").to_dicts()}
-        for line in sorted(lines, key=lambda line: float(line.mean[-1])):
+        for line in sorted(lines, key=lambda line: float(line.mean.value[-1])):
             few = thinned(line, most if many <= 300 else most // 2)  # curves
             found.append({"env": env, **drawn(few, looks), "agent": line.agent, "epsilon": promised[line.label]})
     return found
@@ -158,14 +158,14 @@ def frontier(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return [
         {"env": env, **drawn(line, looks), "agent": line.agent, "epsilon": None, "level": line.level}
         for env, lines in enumerate(panels.values())
-        for line in sorted(lines, key=lambda line: (not line.level, float(line.mean.min())))
+        for line in sorted(lines, key=lambda line: (not line.level, float(line.mean.value.min())))
     ]
 
 
 def thinned(line: Line, most: int) -> Line:
     kept = np.unique(np.linspace(0, len(line.x) - 1, min(most, len(line.x))).round().astype(np.int64))
     each = [one[kept] for one in line.each]
-    return replace(line, x=line.x[kept], mean=line.mean[kept], half_width=line.half_width[kept], each=each)
+    return replace(line, x=line.x[kept], mean=line.mean.mapped(lambda end: end[kept]), each=each)
 
 
 def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def drawn(line: Line, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "color": readable(looks[line.label]["color"], 3.0),
         "seeds": line.replications,
         "x": numbers(line.x),
-        "mean": numbers(line.mean),
-        "half": [None] * len(line.x) if few else numbers(line.half_width),
+        "mean": numbers(line.mean.value),
+        "half": [None] * len(line.x) if few else numbers(line.mean.half_width),
         "each": [numbers(one) for one in line.each],
     }
 

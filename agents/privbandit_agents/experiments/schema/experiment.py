@@ -62,6 +62,7 @@ class Experiment(Model):
         sweep: trials: one block, or ``parts``.
         offline: fits, in place of trials: one block, or ``parts``.
         variants: names for selections of cells, which have them as the setting ``variant`` then.
+        names: how all figures call settings and quantities, ``FigureSpec.names``.
         scales: their changes to the jobs.
         figures: drawn from the results.
         pictures: drawn of the worlds themselves.
@@ -75,12 +76,19 @@ class Experiment(Model):
     sweep: Annotated[Any, AS_IT_IS] = None
     offline: Comparison | None = None
     variants: dict[str, dict[str, Any]] = Field(default={})
+    names: dict[str, str] = Field(default={})
     scales: Scales
     figures: list[FigureSpec] = Field(default=[])
     pictures: list[Picture] = Field(default=[])
     maps: list[MapSpec] = Field(default=[])
     tables: list[TableSpec] = Field(default=[])
     statements: list[Statement] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for figure in self.figures:
+            figure.names = {**self.names, **figure.names}
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

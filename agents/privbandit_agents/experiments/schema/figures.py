@@ -89,6 +89,8 @@ class FigureSpec(Model):
         fit: whether the labels give the slope of each line along the figure's axes.
         fit_from: the least x of the slope; default: a tenth of the users, or all values of a setting.
         curves: drawn over the panels.
+        names: what axes and labels call settings and quantities, such as ``env.n_arms: K`` or ``users: T``; and what
+            they call a setting at one value, such as ``env.design=case1: Case I``.
     """
 
     name: FileName
@@ -105,6 +107,7 @@ class FigureSpec(Model):
     fit: bool = False
     fit_from: Real | None = None
     curves: list[Reference] = Field(default=[])
+    names: dict[str, str] = Field(default={})
 
     @model_validator(mode="after")
     def _fitted(self) -> Self:

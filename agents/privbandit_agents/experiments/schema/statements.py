@@ -24,7 +24,6 @@ class Statement(Model):
         at_least: lower bound of the number.
         at_most: upper bound.
         expected: whether we know it to hold or to fail.
-        at_first: the expectation before the first run, if it is known and different.
         because: why it fails, if that is expected; or how it is to be read.
         place: in the file; not written there.
     """
@@ -35,7 +34,6 @@ class Statement(Model):
     at_least: Real | None = None
     at_most: Real | None = None
     expected: Expected = "holds"
-    at_first: Expected | None = None
     because: str = ""
     place: str = ""
 

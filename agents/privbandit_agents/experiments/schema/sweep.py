@@ -73,7 +73,7 @@ class EnvEntry(Entry):
 
 
 class AgentEntry(Entry):
-    """An agent: its name, and settings beside it; ``$horizon`` for a value stands for the trial's horizon."""
+    """An agent: its name, and settings beside it; ``$horizon`` and ``$people`` stand for the trial's."""
 
     name: str
 
@@ -215,7 +215,8 @@ def block_trials(block: Block, part: str, source: str) -> Iterator[Trial]:
         for j, name, settings in agents:
             place = f"{source}: {part}agents[{j}]" if source else name
             with usage_errors(place), one_value_each(settings):
-                config = checked_config(name, filled(settings, {"horizon": horizon}))
+                public = {"horizon": horizon, "people": kwargs.get("people")}
+                config = checked_config(name, filled(settings, public))
                 if needs := cannot_play(name, env_id, env):
                     left_out[i, j] = f"{place}: {needs}"
                     continue

@@ -106,7 +106,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
     def begin(self) -> None:
         config, published = self.config, self.config.published
         _, self.capacity, self.dim = sizes(self.observation_space, self.action_space)
-        self.horizon = config.horizon or 100_000
+        self.horizon = config.counted(config.horizon or 100_000)
         # the budget: counting is paid for at once, calls one by one
         spending = config.spending(self.dim, self.capacity, self.horizon)
         self.ledger, self.guarantee, counting, rho, self.mle = spending
@@ -151,6 +151,11 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             scored: Array = context[..., :-1] @ self.release
             width = np.sqrt(np.vecdot(scored[..., :-1], scored[..., :-1]))
             return best_sets(context, scored[..., -1] + width, self.capacity)
+
+    def settled(self, context: Array) -> Array:
+        """Return the best assortments for the estimate, for n users who are not counted."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
+            return best_sets(context, context[..., :-1] @ self.release[:, -1], self.capacity)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Count every user's Gram matrix, keep the choice; release theta and V when it is time.

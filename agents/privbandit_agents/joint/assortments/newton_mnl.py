@@ -9,7 +9,7 @@ NeurIPS 2023. The proof is in docs/privacy/newton-steps.md.
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class Config(GaussianSettings):
     def exploration(self, dim: int) -> int:
         """Return the length of the first batch for d features."""
         wanted = math.sqrt(dim) * (9 + 3 / math.sqrt(self.concentrated()))
-        return self.first or max(1, math.ceil(min(wanted, (self.horizon or 10_000) / 4)))
+        return self.first or max(1, math.ceil(min(wanted, self.counted(self.horizon or 10_000) / 4)))
 
 
 class NewtonMNL(CentralAgent[Config, Array]):
@@ -125,6 +125,9 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
+    fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"drawn"}
+    drawn: tuple[Array | None, Array, Array] = None, np.empty(0), np.empty(0)
+    """A release, and what it makes draws of: as usual, and for items of kinds."""
     plays = staticmethod(assortments)
 
     def begin(self) -> None:
@@ -159,16 +162,25 @@ class NewtonMNL(CentralAgent[Config, Array]):
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
         return best_sets(context, utilities, self.capacity)
 
+    def settled(self, context: Array) -> Array:
+        """Return the best assortments for theta itself, for n users who are not counted."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
+            return best_sets(context, context[..., :-1] @ self.release[:, -1].astype(context.dtype), self.capacity)
+
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""
         near, far = self.config.draw_scale, self.config.far_scale
         if not (near or far):
             return np.asarray(x @ theta)
-        normal, precision = self.rng.standard_normal((*x.shape[:-2], self.dim)), self.release[:, :-1]
-        moves = normal @ doubts(precision, near, far)
+        normal = self.rng.standard_normal((*x.shape[:-2], self.dim))
+        if self.drawn[0] is not self.release:
+            precision = self.release[:, :-1]
+            self.drawn = self.release, doubts(precision, near, far), doubts(precision, 1.5, 1.5)
+        _, usual, bold = self.drawn
+        moves = normal @ usual
         if (kinds := of_kinds(x)).any():
             # the sales of one kind say nothing of another one: only offering it teaches
-            moves = np.where(kinds[..., None], normal @ doubts(precision, 1.5, 1.5), moves)
+            moves = np.where(kinds[..., None], normal @ bold, moves)
         return np.asarray(np.matmul(x, (theta + moves.astype(x.dtype))[..., None])[..., 0])
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:

@@ -8,17 +8,20 @@ Non-Stationarity", AISTATS 2019.
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context, n_arms, next_change
-from privbandit_agents.base.arms import best_arm, best_model, optimistic_scorer, played, with_intercept
+from privbandit_agents.base.agent import NEVER, Action, Array, CentralAgent, Guarantee, arms_or_context, next_change
+from privbandit_agents.base.arms import ArmModels, optimistic_scorer
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
+from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import (
+    Lifted,
     mass,
     packed_size,
     packed_sum,
@@ -26,7 +29,11 @@ from privbandit_agents.privacy.contributions.moments import (
     sanitise,
     sensitivity,
 )
-from privbandit_agents.privacy.mechanisms.counters import Counter
+from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
+from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+
+OFTEN = 30
+"""How often people come on average for means of their records to beat first visits."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,9 @@ class Config(GaussianSettings):
         growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
         window: a new counter begins after this many users; the last full window and the one that runs count. None: one
             counter for all users.
+        visits: with ``people``, ``"first"``: the first visit of each counts, in a counter; or ``"mean"``: all visits
+            count in the mean of each person's records, which takes memory for every person. None: ``"mean"`` if
+            people come 30 times or more on average, and the memory is at most 200 MiB.
     """
 
     epsilon: Budget = 1.0
@@ -54,6 +64,28 @@ class Config(GaussianSettings):
     ridge: Positive = 1.0
     growth: Growth = 1.05
     window: Count | None = None
+    visits: Literal["first", "mean"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.visits is not None and self.people is None:
+            raise ValueError(f"visits is for agents with people, who come again; got visits={self.visits!r}.")
+        if self.visits == "mean" and self.window is not None:
+            raise ValueError("visits='mean' has no windows; take visits='first', or leave window out.")
+
+    def averages(self, users: int, size: int) -> bool:
+        """Return whether means of people's records are kept, vectors of ``size`` numbers, in ``users`` visits.
+
+        Raises:
+            ValueError: they are asked for, and do not fit into memory.
+        """
+        if self.people is None or self.visits == "first" or self.window is not None:
+            return False
+        fits = 8 * self.people * size <= MOST_BYTES
+        if self.visits == "mean" and not fits:
+            taken = f"{8 * self.people * size / 2**20:,.0f} MiB for {self.people:,} people of {size:,} numbers"
+            raise ValueError(f"visits='mean' takes {taken}; visits='first' takes next to none.")
+        return self.visits == "mean" or (fits and users >= OFTEN * self.people)
 
     def epochs(self, users: int) -> int:
         """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
@@ -68,7 +100,7 @@ class Config(GaussianSettings):
         return min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
 
 
-class JDPLinUCB(CentralAgent[Config, Array]):
+class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
     Algorithm:
@@ -84,6 +116,12 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         cut to the unit ball: the counter adds up one block of z's moments for each arm. Rewards are then clipped to
         [0, 1], and 2 y - 1 is learned.
 
+        With ``people`` the first visit of each person alone counts; whoever returns is served without a bonus. With
+        ``visits="mean"`` all visits count: after 16, 32, 64, ... visits of all people together the sum over people of
+        the mean of their (y x, w svec(x x')), clipped to length 1/2, is released with fresh noise, and the regression
+        is on all of these sums, weighted by their precision. The noise of a release does not grow with how often
+        people come.
+
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of
     a user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The
     ends of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of
@@ -92,7 +130,9 @@ class JDPLinUCB(CentralAgent[Config, Array]):
     numbers that leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the
     sums. Windows are public constants, and a user is in the counter of one window, which pays the whole budget: the
     ledger composes windows in parallel. That a noisy sum counts in the releases of two windows is post-processing
-    (docs/privacy/windows.md).
+    (docs/privacy/windows.md). With ``visits="mean"`` neighbours differ in all records of one person, at the same
+    visits: each release moves by at most 1 however many there are, and the releases compose. The curator then keeps
+    the sum of every person's records for good (docs/privacy/people.md).
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
@@ -112,24 +152,31 @@ class JDPLinUCB(CentralAgent[Config, Array]):
 
     def begin(self) -> None:
         config = self.config
-        self.dim = self.context_shape[0] + 1 if self.shared_context else self.context_shape[1]
+        users = config.horizon or 100_000
+        self.dim = self.width
         self.ledger = config.ledger()
-        self.horizon = config.horizon or 100_000
-        self.epoch = Products(self.dim + 1, self.models)
-        self.open_window()
-        self.guarantee = self.promise()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.users, self.refit_at = 0, 1
+        if config.averages(users, self.counted):
+            self.open_means(users)
+            return
+        self.horizon = config.counted(users)
+        self.epoch = Products(self.dim + 1, self.models, self.cleaned)
+        self.open_window()
+        self.guarantee = self.promise()
 
-    @property
-    def shared_context(self) -> bool:
-        """Whether all arms have one context."""
-        return len(self.context_shape) == 1
-
-    @property
-    def models(self) -> int:
-        """How many regressions there are: one for each arm if they share the context."""
-        return n_arms(self.action_space) if self.shared_context else 1
+    def open_means(self, users: int) -> None:
+        """Keep a mean of every person's records, to be released within so many visits."""
+        config = self.config
+        assert config.people is not None
+        self.seen, self.horizon = PersonMeans(config.people, self.counted), users
+        self.times, self.released = snapshot_times(users), 0
+        self.refit_at = self.times[0]
+        self.summed, self.precision = np.zeros(self.counted), 0.0  # of the releases' means, each times its precision
+        self.rng_means = self.rng.spawn(1)[0]
+        arithmetic = config.arithmetic(len(self.times) * self.counted)
+        promise = config.guarantee("docs/privacy/people.md", arithmetic=arithmetic)
+        self.guarantee = promise.per_person("who comes, and when, is public")
 
     def promise(self) -> Guarantee:
         """Return the guarantee."""
@@ -138,7 +185,7 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         return self.promised("docs/privacy/regression-moments.md and docs/privacy/continual-counting.md")
 
     def promised(self, reference: str) -> Guarantee:
-        """Return joint DP at the budget, exact if it is so for as many numbers as the counter releases."""
+        """Return joint DP at the budget, exact if it is so for all numbers that the counter releases."""
         arithmetic = self.config.arithmetic(self.counter.horizon * self.counter.dim)
         return self.config.guarantee(reference, arithmetic=arithmetic)
 
@@ -181,14 +228,25 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
 
+    def cleaned(self, records: Array) -> Array:
+        """Return records (x, y) of the curator, shape (n, d + 1), within their bounds."""
+        features, rewards = self.clipped(records[:, :-1], records[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
+
     def term(self, products: Array) -> Array:
-        """Return what the counter adds up, given the sums of z z' over the epoch's z = (x, y), one for each model."""
+        """Return the counter's term, given the sums of z z' over the epoch's z = (x, y), one for each model."""
         return np.concatenate([packed_sum(one) for one in products])
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""
-        shared = self.shared_context
-        best: Array = best_model(with_intercept(context), self.release) if shared else best_arm(context, self.release)
+        if self.users >= self.horizon:  # nobody is counted any more
+            return self.settled(context)
+        best: Array = self.optimistic(context, self.release)
+        return best
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of x . theta, for users who are not counted."""
+        best: Action = self.greedy(context, self.release)
         return best
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
@@ -197,50 +255,82 @@ class JDPLinUCB(CentralAgent[Config, Array]):
         Raises:
             RuntimeError: more users than the horizon, none of whom is taken in.
         """
+        if isinstance(self.seen, PersonMeans):
+            return self._averaged(self.seen, contexts, actions, feedback)
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
             features, learned, models = self.regressed(x, arms, rewards)
-            self.epoch.add(np.column_stack(self.clipped(features, learned)), models)
+            self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
                 scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
         return scorer
-
-    def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
-        """Return features (n, d) and rewards (n,) of n records for the regressions, and the model of each."""
-        if not self.shared_context:
-            return played(contexts, arms), rewards, 0
-        exists = (arms >= 0) & (arms < self.models)
-        features = np.where(exists[:, None], with_intercept(contexts), 0.0)
-        return features, 2 * np.clip(rewards, 0, 1) - 1, np.where(exists, arms, 0)
 
     def _noisy(self, terms: Array) -> Array:
         """Publish the counter's noisy sum with new terms, of shape (1, size)."""
         released = self.publish(self.counter, terms, partial(self.counter.extend, terms), group=self.group)
         return np.asarray(released[-1])
 
+    def _averaged(self, means: PersonMeans, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        """Add records to the sums of their people; release a regression when it is time."""
+        scorer = None
+        columns = contexts, actions, feedback, means.slots
+        for x, arms, rewards, slots in blocks(self.frozen_rounds, *columns, most=4096):
+            if means.done:
+                break
+            features, learned, models = self.regressed(x, arms, rewards)
+            packed = Lifted.packed(*self.clipped(features, learned)).dense()
+            vectors = np.zeros((len(packed), self.models, packed.shape[1]))
+            vectors[np.arange(len(packed)), models] = packed
+            means.add(slots, vectors.reshape(len(packed), -1))
+            self.users += len(rewards)
+            if self.users == self.refit_at:
+                scorer = self.release = self._snapshot(means)
+        return scorer
+
+    def _snapshot(self, means: PersonMeans) -> Array:
+        """Release the sum of people's means; return the scorer of all releases so far, and say when the next comes."""
+        config, last = self.config, self.released == len(self.times) - 1
+        # one release
+        rho = config.concentrated() * float(shares_of(self.times, self.horizon)[self.released])
+        mechanism = GridGaussian.from_rho(rho, means.sensitivity, config.noise, means.size)
+        exact, came = means.total(), max(means.came, 1)
+        noisy = self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng_means), mechanism.cost)
+        # means over people, weighted by their precision
+        weight = (came / mechanism.sigma) ** 2 if mechanism.sigma else float(came)
+        self.summed, self.precision = self.summed + weight * noisy / came, self.precision + weight
+        sigma = came / math.sqrt(self.precision) if mechanism.sigma else 0.0
+        self.released, means.done = self.released + 1, last
+        self.refit_at = self.users + NEVER if last else self.times[self.released]
+        return self._optimistic(came * self.summed / self.precision, sigma, came)
+
     def frozen_rounds(self) -> int:
         return self.refit_at - self.users
 
+    def _optimistic(self, noisy: Array, sigma: float, counted: int) -> Array:
+        """Return the optimistic scorer of a noisy sum over so many records, with noise of deviation sigma."""
+        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
+        added = solved[0][2]
+        theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))
+        return np.hstack([optimistic_scorer(a, theta, self.config.bonus_scale * theory) for a, theta, _ in solved])
+
     def _scorer(self, noisy: Array) -> Array:
-        """Return the optimistic scorer of the counter's noisy sum, and say when the next epoch ends."""
+        """Return the optimistic scorer of the counter's noisy sum, and set when the next epoch ends."""
         config, sigma, counted, start = self.config, self.counter.standard_deviation(self.counter.t), self.users, 0
         if config.window is not None and self.group is not None:
             start = self.group * config.window
             self.noisy, self.noisy_sigma = noisy, sigma
             noisy, sigma = noisy + self.kept, math.hypot(sigma, self.kept_sigma)
             counted -= start - (config.window if self.group else 0)
-        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
-        added = solved[0][2]
-        theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))
+        scorer = self._optimistic(noisy, sigma, counted)
         self.refit_at = start + next_change(self.users - start, config.growth)
         if config.window is not None:
             self.refit_at = min(self.refit_at, start + config.window)
             if self.users == start + config.window:
                 self.open_window()
                 self.refit_at = self.users + 1
-        return np.hstack([optimistic_scorer(a, theta, config.bonus_scale * theory) for a, theta, _ in solved])
+        return scorer
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         """Return (A, theta, lambda) of a model, given its part of the counter's sum and the deviation of the noise."""

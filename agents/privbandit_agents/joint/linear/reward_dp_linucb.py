@@ -8,7 +8,7 @@ SaTML 2024. In both neighbors differ in rewards, and the Gram matrix of played a
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ PROTECTS = f"{REWARD}, from all who see every context and every action, which ar
 
 @dataclass(frozen=True)
 class Config(jdp_linucb.Config):
-    """Settings of reward-DP-LinUCB: those of JDP-LinUCB but its window.
+    """Settings of reward-DP-LinUCB: those of JDP-LinUCB but its window and means of people's records.
 
     Attributes:
         shift: ridge in units of 2 sqrt(d) times the deviation of the noise in a coordinate of sum y x, >= 0. The Gram
@@ -32,6 +32,10 @@ class Config(jdp_linucb.Config):
 
     shift: NonNegative = 0.1
     window: ClassVar[None] = None  # type: ignore[misc]  # no setting here: the Gram matrix keeps all users
+    visits: ClassVar[Literal["first"]] = "first"  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        super(jdp_linucb.Config, self).__post_init__()
 
 
 class RewardDPLinUCB(JDPLinUCB):

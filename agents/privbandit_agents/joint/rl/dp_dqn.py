@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
-from privbandit_agents.base.arms import played
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms
+from privbandit_agents.base.arms import ArmModels, in_blocks, with_intercept
 from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
 from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
@@ -49,7 +49,7 @@ class Config(GaussianSettings):
     counter: CounterName = "buffered"
 
 
-class DPDQN(CentralAgent[Config, Array]):
+class DPDQN(ArmModels, CentralAgent[Config, Array]):
     """A curator learns one scorer for all arms by gradient steps, each on the noisy gradients of a batch of new users.
 
     Algorithm:
@@ -58,6 +58,9 @@ class DPDQN(CentralAgent[Config, Array]):
            clipped to norm C; forget the users.
         3. Give g to a continual counter of one term a batch. The difference of its last two releases is the noisy g.
         4. Take a step along it; release the parameters; go to 1.
+
+        If the arms share a context, each has parameters of its own, on the features of ``jdp-linucb``, with rewards
+        clipped to [0, 1] and learned as 2 y - 1. A gradient is then one of all parameters, 0 for those of other arms.
 
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
     user's whole record: one continual counter runs over the batches, which end at public times, and every action
@@ -73,24 +76,24 @@ class DPDQN(CentralAgent[Config, Array]):
 
     Config = Config
     gaussian = True
-    plays = staticmethod(arms_with_features)
+    plays = staticmethod(arms_or_context)
 
     def begin(self) -> None:
         """Spend the whole budget at once: all releases of a counter are one mechanism."""
         config, rho = self.config, self.config.concentrated()
         linear = config.scorer == "linear"
-        self.dim = self.context_shape[1]
+        self.dim = self.width
         self.ledger = config.ledger()
-        self.horizon = config.horizon or 100_000
+        self.horizon = config.counted(config.horizon or 100_000)
         self.batch = config.batch or min(max(self.horizon // 200, 1), 200)  # about 200 batches
         self.clip = config.clip or (1.0 if linear else 0.5)
         rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)
-        size = self.dim if linear else config.features
-        self.waves = np.zeros((self.dim, 0 if linear else size))
-        self.phases = np.zeros(0 if linear else size)
+        waves = 0 if linear else config.features
+        self.waves, self.phases = np.zeros((self.dim, waves)), np.zeros(waves)
         if not linear:
-            self.waves = rng_features.standard_normal((self.dim, size)) * math.sqrt(self.dim)
-            self.phases = rng_features.uniform(0, 2 * math.pi, size)
+            self.waves = rng_features.standard_normal((self.dim, waves)) * math.sqrt(self.dim)
+            self.phases = rng_features.uniform(0, 2 * math.pi, waves)
+        size = self.models * (self.dim if linear else waves)
         batches = -(-self.horizon // self.batch)
         moved = sensitivity(self.clip, self.batch, size)
         mass = 1.01 * self.clip * self.horizon  # of all gradients, and what rounding adds to their norms
@@ -98,7 +101,7 @@ class DPDQN(CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
-        self.open = Rows((self.dim + 1,), np.float64, min(self.batch, 4096))  # features and rewards of the batch
+        self.open = Rows((self.dim + 2,), np.float64, min(self.batch, 4096))  # (x, y) and its model, as they came
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)
         self.users = 0
@@ -107,14 +110,21 @@ class DPDQN(CentralAgent[Config, Array]):
         """Return the arm of the largest score; a random one before the first release."""
         if self.users < self.batch:
             uniform = uniforms_per_user(self.rng_choices, context, self.context_shape)
-            return np.asarray(uniform * context.shape[-2], np.int64)[()]
-        best: Array = self.predict(context).argmax(axis=-1)
+            return np.asarray(uniform * n_arms(self.action_space), np.int64)[()]
+        best: Array = self.scores(context).argmax(axis=-1)
         return best
 
-    def predict(self, contexts: Array) -> Array:
-        """Return the score of every arm."""
+    def scores(self, contexts: Array) -> Array:
+        """Return the score of every arm, shape (..., K)."""
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            if self.shared_context:
+                return np.asarray(self.lifted(with_intercept(contexts)) @ self.release.reshape(self.models, -1).T)
             return np.asarray(self.lifted(contexts) @ self.release)
+
+    def predict(self, contexts: Array) -> Array:
+        """Return the score of every arm; if arms share a context, the reward in [0, 1] that it stands for."""
+        scores = self.scores(contexts)
+        return np.clip((1 + scores) / 2, 0.0, 1.0) if self.shared_context else scores
 
     def lifted(self, x: Array) -> Array:
         """Return what scores are linear in, for features (..., d): themselves, or random features of norm at most 1."""
@@ -132,7 +142,9 @@ class DPDQN(CentralAgent[Config, Array]):
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         parameters = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
-            self.open.append(np.column_stack(sanitise(played(x, arms), rewards)))
+            features, learned, models = self.regressed(x, arms, rewards)
+            whose = np.broadcast_to(models, len(rewards))
+            self.open.append(np.concatenate([features, learned[:, None], whose[:, None]], axis=1))
             self.users += len(rewards)
             if len(self.open) == self.batch:
                 self.release = parameters = self._stepped(self.open.view())
@@ -146,15 +158,16 @@ class DPDQN(CentralAgent[Config, Array]):
         first steps to be stable and for their noise to be small.
         """
         # curvature of the users so far, and scale of the noise
-        return 0.2 * users / self.dim + max(self.batch, 25.0 * self.counter.scale)
+        return 0.2 * users / (self.models * self.dim) + max(self.batch, 25.0 * self.counter.scale)
 
     def frozen_rounds(self) -> int:
         return self.batch - len(self.open)
 
     def _stepped(self, rows: Array) -> Array:
-        """Return the parameters after a step on a batch's records (B, d + 1)."""
-        lifted, config = self.lifted(rows[:, :-1]), self.config
-        gradients = clipped_gradients(lifted @ self.release, rows[:, -1], lifted, self.clip)
+        """Return the parameters after a step on a batch's records (B, d + 2)."""
+        features, rewards = sanitise(rows[:, :-2], rows[:, -2])
+        lifted, config = in_blocks(self.lifted(features), rows[:, -1].astype(np.intp), self.models), self.config
+        gradients = clipped_gradients(lifted @ self.release, rewards, lifted, self.clip)
         terms = gradients.sum(axis=0, keepdims=True)
         summed = self.publish(self.counter, terms, partial(self.counter.extend, terms))[-1]
         noisy, self.summed = summed - self.summed, summed

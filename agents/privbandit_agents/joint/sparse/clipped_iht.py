@@ -105,7 +105,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros((2, self.dim))
         self.residual_scale = float(config.reward_scale)
-        latest = max(1, (config.horizon or 20_000) // 4)
+        latest = max(1, config.counted(config.horizon or 20_000) // 4)
         new = min(config.new, config.s, self.dim)
         first = config.first or min(latest, self._presumed().users_needed(new, self._worthwhile()))
         self.batch, self.users, self.length = 0, 0, first
@@ -113,7 +113,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
         self.restored()
 
     def restored(self) -> None:
-        """Clip so that the batch adds as many coordinates as are detectable together; no data are read."""
+        """Clip so that the batch adds the coordinates that are detectable together; no data are read."""
         presumed = self._presumed()
         for new in range(min(self.config.new, self.config.s, self.dim - presumed.kept), -1, -1):
             self.clip = presumed.best(self.length, new)

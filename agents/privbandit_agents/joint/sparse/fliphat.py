@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -24,6 +24,12 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms import selection as peeling
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
 
+PRESETS: dict[str, dict[str, Any]] = {
+    "text": {"eta": 0.4, "M0": 1.6, "sigma": 0.1, "x_max": 4.0},
+    "authors": {"eta": 1e-4, "M0": 0.16, "sigma": 1.0},
+}
+FROM_PRESET: Any = None
+
 
 @dataclass(frozen=True)
 class Config(JointSettings):
@@ -32,16 +38,17 @@ class Config(JointSettings):
     Bounds on the world are public knowledge that the agent is given, never reads.
 
     Attributes:
+        preset: of eta, M0, sigma and x_max: ``"text"`` is the paper's appendix F.1 but for the step size;
+            ``"authors"`` has the values of the authors' repository, which give the paper's figures.
         s: sparsity guess, the number of coordinates that an iteration keeps.
-        eta: step size, > 0; default: 0.4, or the paper's 1e-4 for the sum.
-        gradient: of the ``"mean"`` of (y - x . theta)^2 over the users of an episode, or of the ``"sum"``, which an eta
-            of 1e-4 suits. Published noise is eta B / n for both, for the sum n times less than that reading needs.
-        M0: number of iterations M = M0 log N after an episode of N users, rounded, at least 1.
+        eta: step size along the gradient of the mean, > 0; text: 0.4; authors: 1e-4.
+        M0: number of iterations M = M0 log N after an episode of N users, rounded, at least 1; text: 1.6; authors:
+            0.16, which is one iteration.
         M: the same number of iterations for every episode, instead of M0.
         C: bound b_max on the l1 norm of beta; iterates are projected there.
         R: bound on rewards; default: x_max C + sigma sqrt(2 log N) (Proposition 5.5).
-        sigma: scale of the reward's noise, for R.
-        x_max: bound on the features; contexts are clipped to it.
+        sigma: scale of the reward's noise, for R; text: 0.1; authors: 1.
+        x_max: bound on the features; contexts are clipped to it; text: 4; authors: sqrt(2 log d).
         calibration: ``"correct"``, or ``"published"``: noise for eta B / n, a quarter of 1/x_max of the sensitivity.
         composition: of the iterations: ``"zcdp"`` (one Gumbel vector selects, Gaussian noise releases), or ``"basic"``
             (the paper's epsilon/M and delta/M, Laplace peeling; the published calibration has no other).
@@ -50,32 +57,30 @@ class Config(JointSettings):
 
     epsilon: Budget = 1.0
     delta: Open01 = 0.01
+    preset: Literal["text", "authors"] = "text"
     s: Count = 10
-    eta: Positive | None = None
-    gradient: Literal["mean", "sum"] = "mean"
-    M0: NonNegative = 1.6
+    eta: Positive = FROM_PRESET
+    M0: NonNegative = FROM_PRESET
     M: Count | None = None
     C: Positive = 5**0.5
     R: Positive | None = None
-    sigma: NonNegative = 0.1
-    x_max: Positive = 4.0
+    sigma: NonNegative = FROM_PRESET
+    x_max: Positive | None = None
     calibration: Calibration = "correct"
     composition: Literal["zcdp", "basic"] = "zcdp"
     selection: Open01 = 0.75
 
     def __post_init__(self) -> None:
+        for name, value in PRESETS.get(self.preset, {}).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         super().__post_init__()
         if self.rho is not None and (self.composition, self.calibration) != ("zcdp", "correct"):
             raise ValueError(f"rho needs calibration correct and composition zcdp; give epsilon instead of {self.rho}.")
 
-    @property
-    def step(self) -> float:
-        """The step size of one user's gradient in the sum, or of the mean."""
-        return (0.4 if self.gradient == "mean" else 1e-4) if self.eta is None else self.eta
-
-    def counted(self, users: int) -> int:
-        """Return by how many users a step is divided."""
-        return users if self.gradient == "mean" else 1
+    def in_dimension(self, dim: int) -> Self:
+        """Return these settings with the x_max of the preset where it depends on d: sqrt(2 log d)."""
+        return replace(self, x_max=self.x_max or math.sqrt(2 * math.log(max(2, dim))))
 
     def iterations(self, users: int) -> int:
         """Return M after an episode of ``users`` users."""
@@ -83,6 +88,7 @@ class Config(JointSettings):
 
     def bounds(self, users: int) -> tuple[float, float]:
         """Return x_max and R of an episode of ``users`` users (Proposition 5.5): records are clipped to them."""
+        assert self.x_max is not None, "in_dimension sets it"
         return self.x_max, self.R or self.x_max * self.C + self.sigma * math.sqrt(2 * math.log(users))
 
 
@@ -92,27 +98,28 @@ class FLIPHAT(CentralAgent[Config, Array]):
     *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, whatever
     the records: features are clipped to x_max in sup norm and rewards to R by the curator, records that are not finite
     count as (0, 0), iterates lie in the l1 ball of radius C, so a gradient step has sup-norm sensitivity
-    4 eta x_max (R + x_max C) / n, attained, and n times that with ``gradient="sum"``. A user is in one episode, with
-    bounds 1, 2, 4, ... whatever the data, so episodes compose in parallel; the M iterations of N-IHT add up in
-    zCDP, or basically. Actions read the released estimate only. With ``calibration="published"`` nothing is guaranteed;
-    the ledger has the real cost.
+    4 eta x_max (R + x_max C) / n, attained. A user is in one episode, with bounds 1, 2, 4, ... whatever the data, so
+    episodes compose in parallel; the M iterations of N-IHT add up in zCDP, or basically. Actions read the released
+    estimate only. With ``calibration="published"`` nothing is guaranteed; the ledger has the real cost.
 
     Deviations:
         The published noise covers eta B / n, which is 4 x_max times less than the sensitivity; correct is
         4 eta x_max B / n. Contexts are clipped, which the proof needs and Gaussian contexts violate.
         ``composition="zcdp"`` replaces s Laplace vectors by one Gumbel vector and Gaussian noise on the values, and
         epsilon/M by rho/M: for the same guarantee a tenth of the noise. ``composition="basic"`` keeps the paper's
-        peeling scale where its lemma is proved and otherwise takes the least that is. The loss is the mean by default,
-        so that n enters the noise once. The paper's step size of 1e-4 suits the sum (``gradient="sum"``), for which its
-        figures can be had with noise for eta B / n, n times too little. theta^0 = 0 in every episode; M is rounded.
+        peeling scale where its lemma is proved and otherwise takes the least that is. Steps are along the gradient of
+        the mean, as in the authors' repository. The text has M0 = 1.6; the figures were made with 0.16 and can be had
+        with ``preset="authors"``, ``calibration="published"`` and C = |beta|_1. theta^0 = 0 in every episode. M is
+        rounded and at least 1; the authors' M is rounded down, and 0 in episodes of fewer than 37 users.
     """
 
     Config = Config
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
-        config, proven = self.config, self.config.calibration == "correct"
         self.dim = self.context_shape[1]
+        self.config = config = self.config.in_dimension(self.dim)
+        proven = config.calibration == "correct"
         self.ledger = config.ledger() if proven else Ledger(math.inf, config.delta)
         guarantee = config.guarantee("docs/privacy/iterative-hard-thresholding.md", proven)
         self.guarantee = guarantee if proven and config.composition == "zcdp" else replace(guarantee, rho=None)
@@ -153,8 +160,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
             paid = unpaid.pop() if unpaid else None
             return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, self.episode)
 
-        step = config.step * n / config.counted(n)  # of the mean
-        beta = n_iht(self.loss, released, config.iterations(n), step, config.C)
+        beta = n_iht(self.loss, released, config.iterations(n), config.eta, config.C)
         self.episode += 1
         self.loss = self._empty()  # forget (line 9)
         return beta
@@ -185,8 +191,8 @@ def n_iht(loss: SquaredLoss, released: Callable[[Array], tuple[Array, Array]], M
 def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTopK | LaplacePeeling, Cost]:
     """Return the peeling of every iteration after an episode of ``users`` users, and the cost of all M."""
     M = config.iterations(users)
-    bounds = config.step, *config.bounds(users), config.C
-    sensitivity = peeling.step_sensitivity(*bounds, config.counted(users))
+    bounds = config.eta, *config.bounds(users), config.C
+    sensitivity = peeling.step_sensitivity(*bounds, users)
     if config.calibration == "published":
         stated = peeling.published_sensitivity(*bounds, users)
         peel = peeling.published(config.epsilon, config.delta, M, s, sensitivity, stated)

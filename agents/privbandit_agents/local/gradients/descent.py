@@ -12,10 +12,11 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import InOrder, Inputs, inputs_of
+from privbandit_agents.base.rows import added
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.models import Model
-from privbandit_agents.local.label_agent import Learner, S, added
+from privbandit_agents.local.label_agent import Learner, S
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import Ahead, BinCapSign, Hemisphere
 

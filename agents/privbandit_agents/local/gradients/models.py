@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.privacy.vectors import lengths
 
 Function = Callable[[Floats], Floats]
 
@@ -47,9 +48,14 @@ class PublicFeatures:
 
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, d + 1)."""
-        standard = np.clip((np.asarray(x, np.float64) - self.mean) / self.deviation, -3.0, 3.0)
-        rows = np.concatenate([standard, np.ones((len(standard), 1))], axis=1)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True) if self.unit else rows
+        rows = np.ones((len(x), self.dim))
+        standard = rows[:, :-1]
+        np.subtract(x, self.mean, out=standard)
+        standard /= self.deviation
+        np.minimum(np.maximum(standard, -3.0, out=standard), 3.0, out=standard)
+        if self.unit:
+            rows /= lengths(rows)
+        return rows
 
 
 def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:

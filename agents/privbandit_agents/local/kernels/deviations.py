@@ -1,6 +1,7 @@
 """Directions in which users may differ from the public model, and the information of an answer about them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -8,6 +9,7 @@ import scipy
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.kernels.public import PublicModel
+from privbandit_agents.privacy.vectors import lengths
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,25 @@ class Deviations:
     def dim(self) -> int:
         return len(self.directions)
 
-    def scores(self, x: Array, eta: Floats) -> Floats:
-        """Return the scores of the labels, contexts (n, d) to (n, K)."""
-        rows, weights = self.model.features(x), np.tensordot(eta, self.directions, 1)
-        return np.asarray(rows @ self.model.theta + rows[:, : len(weights)] @ weights)
+    def scorer(self, eta: Floats) -> Floats:
+        """Return the matrix (R, K) that makes scores of the labels of what the features are linear in."""
+        theta = self.model.theta.copy()
+        added = np.tensordot(eta, self.directions, 1)
+        theta[: len(added)] += added
+        return np.asarray(self.model.features.mixing @ theta)
+
+    @cached_property
+    def movers(self) -> Floats:
+        """The matrix (R, K + K m) that makes public scores and their slopes of what the features are linear in."""
+        dim = self.directions.shape[1]
+        slopes = self.directions.transpose(1, 2, 0).reshape(dim, -1)
+        mixing = self.model.features.mixing
+        return np.concatenate([mixing @ self.model.theta, mixing[:, :dim] @ slopes], axis=1)
 
     def moving(self, x: Array) -> tuple[Floats, Floats]:
         """Return the public scores of contexts (n, d), shape (n, K), and their slopes in eta, shape (n, K, m)."""
-        rows, dim = self.model.features(x), self.directions.shape[1]
-        slopes = rows[:, :dim] @ self.directions.transpose(1, 2, 0).reshape(dim, -1)
-        return rows @ self.model.theta, slopes.reshape(len(rows), -1, self.dim)
+        both, labels = self.model.features.kernels(x) @ self.movers, self.model.theta.shape[1]
+        return both[:, :labels], both[:, labels:].reshape(len(both), labels, self.dim)
 
 
 def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
@@ -84,7 +95,10 @@ def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
 
 
 def chances(scores: Floats) -> Floats:
-    return np.asarray(scipy.special.softmax(scores, axis=1))
+    """Return the softmax of scores (n, K)."""
+    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+    likely /= likely.sum(axis=1, keepdims=True)
+    return likely
 
 
 def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
@@ -101,5 +115,5 @@ def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
 
 def units(vectors: Floats) -> Floats:
     """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    norms = lengths(vectors)
     return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-12))

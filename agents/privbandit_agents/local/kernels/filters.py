@@ -4,13 +4,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-import scipy
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.rows import blocks
-from privbandit_agents.local.kernels.deviations import Deviations, slopes_of, units
-from privbandit_agents.local.label_agent import added
+from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
 
 
 class Filters:
@@ -30,7 +28,9 @@ class Filters:
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves", "scorer"})
+    scorer: Floats | None = None
+    """Makes scores by the filter that serves, until it changes; None: not computed yet."""
 
     def __init__(self, field: Deviations, noise: float, batch: int) -> None:
         self.field, self.noise, self.batch = field, noise, batch
@@ -71,7 +71,7 @@ class Filters:
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         best = 1 + int(self.scores[1:].argmax())
         self.lead = best if self.scores[best] > self.scores[0] else 0
-        self.total, self.waiting = np.zeros_like(mean), 0
+        self.total, self.waiting, self.scorer = np.zeros_like(mean), 0, None
 
     def learned(
         self, which: int, mean: Floats, noise: Floats, about: Floats, answers: Labels, right: Floats
@@ -117,7 +117,7 @@ class Filters:
         scores = public + moves @ self.means[which]
         variance = np.vecdot(moves @ self.spreads[which], moves).sum(axis=1) / (scores.shape[1] - 1)
         moderate = 1 / np.sqrt(1 + math.pi / 4 * np.maximum(variance, 0.0))
-        return np.asarray(scipy.special.softmax(moderate[:, None] * scores, axis=1)), moderate
+        return chances(moderate[:, None] * scores), moderate
 
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
@@ -126,7 +126,9 @@ class Filters:
 
     def answer(self, contexts: Array) -> Labels:
         """Return the likeliest label of each context, shape (n,)."""
-        return np.asarray(self.field.scores(contexts, self.means[self.lead]).argmax(axis=1))
+        if self.scorer is None:
+            self.scorer = self.field.scorer(self.means[self.lead])
+        return np.asarray((self.field.model.features.kernels(contexts) @ self.scorer).argmax(axis=1))
 
     def surprises(self, contexts: Floats, labels: Labels) -> Floats:
         """Return the users' vectors: a unit vector of their context times a number in [-1, 1], shape (n, m).
@@ -143,7 +145,7 @@ class Filters:
             public, moves = self.field.moving(x)
             likely, _ = self.likely(public, moves, self.lead)
             given = np.where(told >= 0, told, -1 - told)
-            p = np.take_along_axis(likely, given[:, None], axis=1)[:, 0]
+            p = likely[np.arange(len(given)), given]
             surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
             parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))
         return np.concatenate(parts)

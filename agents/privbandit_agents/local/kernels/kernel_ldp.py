@@ -89,6 +89,9 @@ class KernelLearner(BatchLearner[Config, Filters]):
         if self.server.waiting:
             self.server.learn()
 
+    def restored(self) -> None:
+        self.server.scorer = None
+
     def chances(self, contexts: Array) -> Floats:
         return self.server.chances(contexts)
 

@@ -1,8 +1,7 @@
 """A kernel model of public rows: features, their weights by cross-validation, and a softmax fitted to the labels."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
@@ -13,7 +12,7 @@ from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.gradients.models import PublicFeatures
 
-Block = Callable[[Floats], Floats]
+Block = KernelFeatures | PublicFeatures
 Mixture = tuple[tuple[float, float], ...]
 """Kernels by their widths, and the weight of each."""
 
@@ -57,9 +56,31 @@ class Features:
         parts = [weight**0.5 * features(x) for features, weight in zip(self.blocks, self.weights, strict=True)]
         return np.concatenate([*parts, np.full((len(x), 1), 0.3)], axis=1)
 
+    def kernels(self, x: Array) -> Floats:
+        """Return what the features are linear in, by ``mixing``, of rows (n, d): shape (n, R)."""
+        rows, apart = np.asarray(x, np.float64), None
+        parts = []
+        for one in self.blocks:
+            if isinstance(one, KernelFeatures):  # all at the same places
+                apart = one.apart(rows) if apart is None else apart
+                parts.append(np.exp(-one.gamma * apart))
+            else:
+                parts.append(one(rows))
+        return np.concatenate([*parts, np.full((len(rows), 1), 0.3)], axis=1)
+
+    @cached_property
+    def mixing(self) -> Floats:
+        """The matrix (R, D) from ``kernels`` to features: roots and weights of kernels, and the axes."""
+        parts, start = [], 0
+        for one, weight in zip(self.blocks, self.weights, strict=True):
+            own = self.axes[start : start + one.dim]
+            parts.append(weight**0.5 * (one.root @ own if isinstance(one, KernelFeatures) else own))
+            start += one.dim
+        return np.concatenate([*parts, self.axes[start:]])
+
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, D)."""
-        return self.raw(np.asarray(x, np.float64)) @ self.axes
+        return self.kernels(x) @ self.mixing
 
 
 def block(x: Floats, width: float) -> Block:

@@ -5,10 +5,9 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 """
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import (
     NEVER,
@@ -22,6 +21,7 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, arithmetic_of
+from privbandit_agents.base.rows import Uniforms, added
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
@@ -54,6 +54,7 @@ class LPLR(LocalAgent[Config, Array]):
     """
 
     Config = Config
+    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"choices"}
     total: Array
     reports_late = True
 
@@ -66,7 +67,7 @@ class LPLR(LocalAgent[Config, Array]):
             self.warn_unproven()
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
         self.oracle: Oracle = kind(config, self.context_shape[1], n_arms(self.action_space))
-        self.seed_of_choices = int(self.rng.spawn(1)[0].integers(2**62))
+        self.seed_of_choices, self.choices = int(self.rng.spawn(1)[0].integers(2**62)), Uniforms()
         self.users = 0
         self.open_layer()
         promised = config.epsilon if proven else math.inf
@@ -88,10 +89,16 @@ class LPLR(LocalAgent[Config, Array]):
         contexts = context.reshape(-1, *self.context_shape)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             alive = self.oracle.alive(contexts.astype(np.float64))
-        uniforms = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts))
+        uniforms = self.choices.of(self.seed_of_choices, self.users, len(contexts))
         place = np.floor(uniforms * alive.sum(axis=1)) + 1
         actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
         return actions if context.ndim > len(self.context_shape) else int(actions[0])
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of f(x, a), for n users who do not report."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            best: Action = self.predict(context).argmax(axis=-1)
+        return best
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         alive = self.oracle.alive(contexts.astype(np.float64))
@@ -130,7 +137,7 @@ class LPLR(LocalAgent[Config, Array]):
     def absorb(self, report: Array) -> None:
         self.pay(len(report))
         estimates = self.oracle.randomizer.estimate(report)
-        self.add(np.add.reduce(np.concatenate([self.total[None], estimates]), axis=0), len(estimates))
+        self.add(added(self.total, estimates), len(estimates))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

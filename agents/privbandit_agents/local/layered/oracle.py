@@ -44,7 +44,8 @@ class Oracle(ABC):
     def __init__(self, config: Config, dim: int, arms: int) -> None:
         self.config, self.dim = config, dim
         self.tree_of_arm = np.arange(arms) if config.oracle == "per-arm" else np.zeros(arms, dtype=np.intp)
-        levels = math.ceil(math.log(config.horizon) / (2 * math.log(config.gamma)))  # M = ceil(1 / (2 beta))
+        users = config.counted(config.horizon)
+        levels = math.ceil(math.log(users) / (2 * math.log(config.gamma)))  # M = ceil(1 / (2 beta))
         self.forest = Forest(dim, config.gamma, max(1, levels))
         self.epoch = 0
         self.open()

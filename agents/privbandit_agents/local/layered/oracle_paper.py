@@ -41,7 +41,7 @@ class PaperOracle(Oracle):
         c = self.config
         if c.kappas is not None:
             return np.array(c.kappas, dtype=float)
-        horizon = max(2, c.horizon)
+        horizon = max(2, c.counted(c.horizon))
         beta, delta = math.log(c.gamma) / math.log(horizon), 1 / horizon**2
         logs = [math.log(number * self.dim / (beta * delta)) for number in (48, 48, 24, 48)]
         return np.asarray(np.array([43, 15, 118, 300]) * logs / c.epsilon)
@@ -85,7 +85,8 @@ class PaperOracle(Oracle):
         row = np.flatnonzero((count / users > least) & (values[:, -1] > ROUNDING) & ~forest.closed[parent])
         row = self.strongest(row, forest.scale(level[row]) * values[row, -1])
         scale, u, value = forest.scale(level[row]), vectors[row, :, -1], values[row, -1]
-        slope = self.largest(parent[row]) * np.vecdot(u, moment[row]) / (scale * value)
+        unit = self.largest(parent[row]) if self.config.calibration == "correct" else 1.0  # of y_h in ``records``
+        slope = unit * np.vecdot(u, moment[row]) / (scale * value)
         self.psi, self.strength, self.scale = count[row] / users, scale**2 * value / count[row], scale
         self.layer_nodes = forest.grow(parent[row], level[row], u, slope)
 

@@ -135,15 +135,19 @@ class PooledOracle(Oracle):
         if self.config.width == "sum":
             return super().passes(epoch, phi, alive)
         beaten = np.zeros_like(alive)
-        if self.trees == 1:  # one theta: what two arms differ by is the difference of what each has
-            means, across = self.means(epoch, phi), self.across(epoch, phi)
-        for other in range(phi.shape[1]):
-            if self.trees == 1:
-                ahead = means[:, other, None] - means
-                across_both = across[:, other, None] - across
-                apart = self.config.z * np.sqrt(np.vecdot(across_both, across_both))
-            else:
+        if self.trees > 1:
+            for other in range(phi.shape[1]):
                 difference = phi[:, other, None] - phi
                 ahead, apart = self.means(epoch, difference), self.widths(epoch, difference)
-            beaten |= alive[:, other, None] & (ahead > apart)
+                beaten |= alive[:, other, None] & (ahead > apart)
+            return ~beaten
+        # one theta: what two arms differ by is the difference of what each has
+        means, across = self.means(epoch, phi), self.across(epoch, phi)
+        at_once = max(1, 2**15 // max(1, across.size))  # arms that are compared with all others: numbers in cache
+        for first in range(0, phi.shape[1], at_once):
+            others = slice(first, first + at_once)
+            ahead = means[:, others, None] - means[:, None]
+            both = across[:, others, None] - across[:, None]
+            apart = self.config.z * np.sqrt(np.vecdot(both, both))
+            beaten |= (alive[:, others, None] & (ahead > apart)).any(axis=1)
         return ~beaten

@@ -6,7 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from privbandit_agents.base.settings import Budget, Calibration, Count, Growth, NonNegative, Open01, Positive, Settings
+from privbandit_agents.base.settings import (
+    Budget,
+    Calibration,
+    Count,
+    Growth,
+    NonNegative,
+    Open01,
+    Positive,
+    PrivateSettings,
+)
 from privbandit_agents.local.layered.report import Release
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -23,7 +32,7 @@ FROM_PRESET: Any = None
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(PrivateSettings):
     """Settings of LPLR; None takes the preset's value.
 
     Attributes:

@@ -4,6 +4,7 @@ Yuxuan Han, Zhipeng Liang, Yang Wang and Jiheng Zhang, "Generalized Linear Bandi
 NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwright, JASA 2018.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,7 +68,8 @@ class LDPSGD(MomentAgent[Config]):
     @property
     def longest(self) -> float:
         """1 + |theta|, which no gradient exceeds."""
-        return 1.0 + float(np.linalg.norm(self.scorer[:, -1]))
+        theta = self.scorer[:, -1].copy()
+        return 1.0 + math.sqrt(theta.dot(theta))
 
     def learn(self) -> None:
         batch = self.users - self.stepped

@@ -19,8 +19,8 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import best_arm, played
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, Randomizer, arithmetic_of, inputs_of
-from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Budget, Growth, Settings
+from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.settings import Budget, Growth, PrivateSettings
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
@@ -131,7 +131,7 @@ class ProductsChannel(RandomizerChannel):
 
 
 @dataclass(frozen=True)
-class MomentSettings(Settings):
+class MomentSettings(PrivateSettings):
     """Settings of every agent here.
 
     Attributes:
@@ -171,7 +171,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def begin(self) -> None:
         super().begin()
-        self.dim = self.context_shape[1]
+        self.dim = self.context_shape[-1]
         self.scorer = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
         self.channel = self.open_channel()
@@ -205,7 +205,7 @@ class MomentAgent(LocalAgent[M, Array]):
     def absorb(self, report: Array) -> None:
         for (part,) in blocks(self.frozen_rounds, report):
             self.pay(len(part))
-            self.add(np.add.reduce(np.concatenate([self.total[None], self.channel.decode(part)]), axis=0), len(part))
+            self.add(added(self.total, self.channel.decode(part)), len(part))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -252,6 +252,11 @@ class MomentAgent(LocalAgent[M, Array]):
         """Return argmax of x . theta + width |x|_(A^-1)."""
         chosen: Action = best_arm(context, self.scorer)
         return chosen
+
+    def estimated_best(self, context: Array) -> Action:
+        """Return argmax of x . theta, contexts (n, K, d)."""
+        best: Action = best_arm(context, self.scorer[:, -1:])
+        return best
 
     def predict(self, contexts: Array) -> Array:
         """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K)."""

@@ -1,6 +1,7 @@
 """Pooled reports about a regression in stretched features, and their evidence about theta."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,11 +22,15 @@ class Pool:
         total: weighted sum of the reports, shape (d + d (d + 1) / 2,).
         weights: sum of the users' weights.
         squares: sum of their squares.
+        solved: a total, its mean moment, and the eigenvalues and eigenvectors of its mean of X X'.
     """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"solved"})
 
     def __init__(self, stretch: Array, gram_weight: float, sigma: float) -> None:
         self.stretch, self.gram_weight, self.sigma = stretch, gram_weight, sigma
         self.total, self.weights, self.squares = np.zeros(packed_size(len(stretch))), 0.0, 0.0
+        self.solved: tuple[Array | None, Array, Array, Array] = None, *(np.empty(0),) * 3
 
     def add(self, total: Array, users: int, weight: float = 1.0) -> None:
         self.total = self.total + weight * total
@@ -45,11 +50,13 @@ class Pool:
         if self.weights <= 0:
             return np.zeros((dim, dim + 1))
         # the means, and a coordinate's noise in them
-        mean, sigma = self.total / self.weights, self.sigma * math.sqrt(self.squares) / self.weights
-        moment, gram = mean[:dim], smat(mean[dim:] / self.gram_weight)
+        if self.solved[0] is not self.total:
+            mean = self.total / self.weights
+            self.solved = self.total, mean[:dim], *np.linalg.eigh(smat(mean[dim:] / self.gram_weight))
+        _, moment, values, vectors = self.solved
+        sigma = self.sigma * math.sqrt(self.squares) / self.weights
         floor = 2 * math.sqrt(dim) * sigma / (self.gram_weight * math.sqrt(2))
         # directions that are not lost in it
-        values, vectors = np.linalg.eigh(gram)
         seen = values > 0.3 * floor  # of the noise's spectral norm
         values, back = values[seen], vectors[:, seen].T / self.stretch
         if not len(values):

@@ -186,6 +186,7 @@ class PREC(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/public-coordinates.md"
     least_batch: ClassVar[int] = 32
+    settled = MomentAgent.estimated_best
 
     def open_channel(self) -> RandomizerChannel:
         size, radius = packed_size(self.dim) + 1, math.hypot(NORM, KEPT)

@@ -7,22 +7,25 @@ an estimate, as in Thompson sampling.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.arms import played
+from privbandit_agents.base.rows import Uniforms
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
 from privbandit_agents.local.linear.pool import Pool
 from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_agents.privacy.vectors import lengths
 
 PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
+OFTEN = 40  # visits of a person on average, from which on means of ten are worth more than first visits
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
 
 
@@ -33,10 +36,25 @@ class Config(MomentSettings):
     Attributes:
         horizon: number of users T; default: the environment's, else a million. It sets how boldly arms are drawn, and
             how many users are asked for spreads; more users may come.
+        visits: with ``people``, ``"first"``: a device reports on its person's first visit; or ``"mean"``: once, on the
+            mean of the first ten. None: ``"mean"`` if people come 40 times or more on average.
     """
 
     growth: Growth = 1.1
     horizon: Count | None = None
+    visits: Literal["first", "mean"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.visits is not None and self.people is None:
+            raise ValueError(f"visits is for agents with people, who come again; got visits={self.visits!r}.")
+
+    @property
+    def averages(self) -> bool:
+        """Whether devices report on the mean of ten visits."""
+        if self.people is None or self.visits == "first":
+            return False
+        return self.visits == "mean" or (self.horizon or 1_000_000) >= OFTEN * self.people
 
 
 class PRECTS(MomentAgent[Config]):
@@ -59,10 +77,16 @@ class PRECTS(MomentAgent[Config]):
             if all spreads are known for the first time: S stretches every feature by its spread
             theta, cov = posterior by the weighted sums of both kinds, and of those before S
 
+    With ``people`` each person's first visit is reported on, and whoever has reported is served by theta. With
+    ``visits="mean"`` a device keeps its person's first ten records, and reports the mean of the plain vectors,
+    clipped to length .45, in the place of one record: S = I, and no other kinds.
+
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
     randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, S, and the
     draws are functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are
     clipped to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros.
+    With ``visits="mean"`` the one report of a person is on a vector of the ball of radius .45, whatever its ten
+    records are (docs/privacy/people.md).
     There is no proof of a rate of regret.
 
     Attributes:
@@ -77,17 +101,22 @@ class PRECTS(MomentAgent[Config]):
     """
 
     Config = Config
+    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"choices"}
     proof = "docs/privacy/compared-arms.md"
     least_batch: ClassVar[int] = 16
+    settled = MomentAgent.estimated_best
 
     def open_channel(self) -> RandomizerChannel:
-        size = packed_size(self.dim) + OCTAVES
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=NORM, noise=self.config.noise))
+        size, radius = packed_size(self.dim) + OCTAVES, RADIUS if self.config.averages else NORM
+        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius, noise=self.config.noise))
 
     def begin(self) -> None:
         super().begin()
+        if self.config.averages:
+            self.seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
+            self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior, choices = self.rng.spawn(2)
-        self.seed_of_choices = int(choices.integers(2**62))
+        self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
         self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.reopen(np.ones(self.dim))
@@ -100,7 +129,7 @@ class PRECTS(MomentAgent[Config]):
 
     @property
     def expected(self) -> int:
-        return self.config.horizon or 1_000_000
+        return self.config.counted(self.config.horizon or 1_000_000)
 
     @property
     def small(self) -> bool:
@@ -121,8 +150,10 @@ class PRECTS(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return one of both candidates, by the user's own coin, which its index fixes."""
         contexts = context.reshape(-1, *self.context_shape)
-        coins = Generator(PCG64(self.seed_of_choices).advance(self.users)).random(len(contexts)) < 0.5
-        actions = self.candidates(contexts)[np.arange(len(contexts)), coins.astype(int)]
+        asked = self.users if self.seen is None else self.seen.asked
+        second = self.choices.of(self.seed_of_choices, asked, len(contexts)) < 0.5
+        pairs = self.candidates(contexts)
+        actions = np.where(second, pairs[:, 1], pairs[:, 0])
         return actions if context.ndim > len(self.context_shape) else int(actions[0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
@@ -134,17 +165,21 @@ class PRECTS(MomentAgent[Config]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the reports of this batch's users, as factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
-        blank, users = np.zeros(OCTAVES), len(contexts)
+        users = len(contexts)
         if self.kind == SPREAD:
             clean = sanitise(contexts, np.zeros(contexts.shape[:2]))[0]
             nothing = np.zeros((users, self.dim))
             return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
-        tail = np.broadcast_to(blank, (users, OCTAVES))
+        tail = np.zeros((users, OCTAVES))
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         if self.kind == PLAIN:
             return Lifted.packed(*self.inside(x, y), tail)
         x, y = self.inside(self.difference(contexts, arms, x), y)
         return Lifted(FILL * y[:, None] * x, x, FILL * GRAM, tail)
+
+    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        vectors = super().encode(context, action, feedback)
+        return clipped_means(vectors) if self.config.averages else vectors
 
     def difference(self, contexts: Array, arms: Array, x: Array) -> Array:
         """Return the played arm's features (n, d) less the mean of both candidates; zeros if it is none of two."""
@@ -157,12 +192,13 @@ class PRECTS(MomentAgent[Config]):
     def inside(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Return X = S x and y, divided by |X| where it exceeds 1, which leaves the linear model exact."""
         x = x * self.stretch
-        outside = np.maximum(np.linalg.norm(x, axis=1), 1.0)
+        outside = np.maximum(lengths(x)[:, 0], 1.0)
         return sanitise(x / outside[:, None], y / outside)
 
     @property
     def at_once(self) -> int:
-        return min(super().at_once, self.frozen_rounds())  # reports are read as what the batch asked for
+        most = min(super().at_once, self.frozen_rounds())  # reports are read as what the batch asked for
+        return VISITS * most if self.config.averages else most
 
     # on the server
 
@@ -203,11 +239,13 @@ class PRECTS(MomentAgent[Config]):
         turn = self.spreads.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
         self.kind = CENTRED if self.small and turn > 0.2 else PLAIN
-        if not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
+        if self.config.averages:
+            self.kind = PLAIN
+        elif not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
             self.kind, self.feature = SPREAD, self.spreads.next
 
     def next_refit(self) -> int:
-        if self.spreads.known:
+        if self.spreads.known or self.config.averages:
             return super().next_refit()
         # while spreads are asked for, a feature's takes four batches at least
         most = self.users + max(self.least_batch, math.ceil(self.spreads.most / 4))

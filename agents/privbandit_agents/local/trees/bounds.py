@@ -24,11 +24,12 @@ def excess_risk(
     alpha: float = 1.0,
     beta: float = 1.0,
 ) -> Floats:
-    """Return (n_P epsilon^2)^-r or n_Q^-q, the minimax excess risk of one kind of rows alone without logarithms.
+    """Return (n_P (e^epsilon - 1)^2)^-r or n_Q^-q, the least excess risk of one kind of rows alone (Theorem 6).
 
     r = alpha (beta + 1) / (2 alpha + 2 d) and q = alpha (beta + 1) / (2 gamma alpha + d). With both kinds the larger of
-    n_P epsilon^2 and n_Q^((2 alpha + 2 d) / (2 gamma alpha + d)) counts. The constant is 1: scale a curve before
-    comparing levels.
+    n_P (e^epsilon - 1)^2 and n_Q^((2 alpha + 2 d) / (2 gamma alpha + d)) counts. Theorem 7, the upper bound, has
+    epsilon^2 in place of (e^epsilon - 1)^2 and logarithms; at epsilon = 4 that is 16 for 2873. The constant is 1: scale
+    a curve before comparing levels.
 
     Args:
         rows: how many there are, any shape.
@@ -42,5 +43,5 @@ def excess_risk(
     d, a, b = count(dim=dim), positive(alpha=alpha), positive(beta=beta)
     n = np.asarray(rows, dtype=np.float64)
     if one_of(("n_private", "n_public"), of=of) == "n_private":
-        return np.asarray((n * positive(epsilon=epsilon) ** 2) ** (-a * (b + 1) / (2 * a + 2 * d)))
+        return np.asarray((n * np.expm1(positive(epsilon=epsilon)) ** 2) ** (-a * (b + 1) / (2 * a + 2 * d)))
     return np.asarray(n ** (-a * (b + 1) / (2 * positive(gamma=gamma) * a + d)))

@@ -64,7 +64,7 @@ class LPCTVotes(LeafVotes[Config]):
         config = self.config
         least = least_depth(config.partition, self.labels)
         depth = config.depth or chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, least)
-        return grow(config.partition, *self.public_data, depth, self.cut_seed)
+        return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
 
     def look(self) -> None:
         if self.labels == 2 and self.config.trust and self.config.weight is None:

@@ -15,7 +15,7 @@ from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.settings import Positive
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
-from privbandit_agents.local.trees.printed import PrintedTree
+from privbandit_agents.local.trees.printed import AuthorsTree, PrintedTree
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
 from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
 
@@ -29,24 +29,36 @@ class Config(TreeSettings):
     Attributes:
         constant: C in the threshold sqrt(C log(n_P + n_Q)) of a clear label, in standard deviations, > 0.
         rule: ``"known-noise"``: thresholds from the variance of the report; ``"printed"``: Algorithm 2 to the letter,
-            with the paper's constants, which needs ``report="laplace"``.
+            with the paper's constants; ``"authors"``: that of the authors' repository, which reports with half of
+            epsilon (``AuthorsTree``). The last two need ``report="laplace"``.
     """
 
     constant: Positive = 0.15
-    rule: Literal["known-noise", "printed"] = "known-noise"
+    rule: Literal["known-noise", "printed", "authors"] = "known-noise"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rule == "printed" and self.report != "laplace":
-            raise ValueError(f"rule printed reads U and V, which report laplace sends; got report={self.report!r}.")
+        if self.reads_apart and self.report != "laplace":
+            raise ValueError(f"rule {self.rule} reads U and V, which report laplace sends; got report={self.report!r}.")
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether the rule reads U and V, in place of 2 V - U."""
+        return self.rule != "known-noise"
+
+    @property
+    def reported_epsilon(self) -> float:
+        """The budget of a report."""
+        return self.epsilon / 2 if self.rule == "authors" else self.epsilon
 
 
 class PrunedVotes(LeafVotes[Config]):
     """The algorithm of ``LPCTPrune``."""
 
     def cut(self) -> Partition:
-        depth = self.config.depth or self.published_depth()
-        return grow(self.config.partition, *self.public_data, depth, self.cut_seed)
+        config = self.config
+        depth = config.depth or self.published_depth()
+        return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
 
     def published_depth(self) -> int:
         """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
@@ -60,11 +72,15 @@ class PrunedVotes(LeafVotes[Config]):
     def reported(self) -> LeafReport:
         c = self.config
         sizes = self.partition.leaves, self.labels
-        return LeafReport(c.report, c.epsilon, *sizes, noise=c.noise, apart=c.rule == "printed")
+        return LeafReport(c.report, c.reported_epsilon, *sizes, noise=c.noise, apart=c.reads_apart)
 
     def weighed(self) -> WeightedTree:
-        if self.config.rule == "printed":
-            return PrintedTree(self.partition, *self.public_data, self.config.epsilon)
+        config = self.config
+        if config.rule == "printed":
+            return PrintedTree(self.partition, *self.public_data, config.epsilon)
+        if config.rule == "authors":
+            depth = config.depth or self.published_depth()
+            return AuthorsTree(self.partition, *self.public_data, config.epsilon, depth)
         return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
 
 
@@ -79,7 +95,8 @@ class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
         noise of the private sums counts less than the sampling of the public ones. Where the noise prevails, a private
         sum that is not clear does not count, since it may be all noise. A node's private rows are n_P times its public
         mass. As in the text, and unlike the printed Algorithm 2, a label that is clearer from private data ends the
-        search only if it is clear. ``rule="printed"`` is Algorithm 2 to the letter.
+        search only if it is clear. ``rule="printed"`` is Algorithm 2 to the letter; ``rule="authors"`` is that of
+        the authors' repository, by which the paper's figures are nearer.
     """
 
     Config = Config

@@ -5,6 +5,7 @@ Yuheng Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classificatio
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -67,6 +68,12 @@ class Partition:
 
     def find(self, contexts: Array) -> Labels:
         """Return the leaf of each context (n, d)."""
+        if len(contexts) == 1:
+            features, thresholds, children = self.path
+            numbers, at = contexts[0].tolist(), 0
+            for _ in self.levels[1:]:
+                at = children[2 * at + (numbers[features[at]] > thresholds[at])]
+            return self.leaf[at : at + 1]
         feature, threshold, onward = self.walk
         x, start = np.ravel(contexts), np.arange(len(contexts)) * contexts.shape[1]
         node = np.zeros(len(contexts), np.int64)
@@ -74,6 +81,12 @@ class Partition:
             right = x[start + feature[node]] > threshold[node]
             node = onward[2 * node + right]
         return self.leaf[node]
+
+    @cached_property
+    def path(self) -> tuple[list[int], list[float], list[int]]:
+        """The walk in lists, for one user."""
+        feature, threshold, onward = self.walk
+        return feature.tolist(), threshold.tolist(), onward.tolist()
 
     def gather(self, values: Floats) -> Floats:
         """Return the sum of the leaves' values (m, ...) below every node, shape (V, ...)."""
@@ -104,7 +117,7 @@ class Grid:
 Cells: TypeAlias = Partition | Grid  # that cover [0, 1]^d, and the nodes above them
 
 
-def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0) -> Partition:
+def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0, least: int = 1) -> Partition:
     """Return the partition of a rule, grown from public rows x (n, d) and y (n,) alone.
 
     Args:
@@ -113,12 +126,13 @@ def grow(rule: Rule, x: Array, y: Labels, depth: int, seed: int = 0) -> Partitio
         y: public labels.
         depth: of the tree.
         seed: of ``"random"``.
+        least: public rows in a leaf of ``"occupied"`` and ``"cart"``.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y)
     if one_of(get_args(Rule), partition=rule) == "cart":
-        return cart(x, y, depth)
+        return cart(x, y, depth, least)
     tree = max_edge(x, y, depth, default_rng(seed) if rule == "random" else None)
-    return occupied(tree, x) if rule == "occupied" else tree
+    return occupied(tree, x, least) if rule == "occupied" else tree
 
 
 def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> Partition:
@@ -128,7 +142,7 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     they tie; with ``rng``, take any of them at random.
 
     Deviations:
-        A cell without public rows is halved on: the private data may still tell its halves apart, and the number of
+        A cell without public rows is halved on: the private data may still distinguish its halves, and the number of
         leaves is 2^depth.
     """
     d, inner = x.shape[1], 2**depth - 1
@@ -158,11 +172,11 @@ def max_edge(x: Array, y: Labels, depth: int, rng: Generator | None = None) -> P
     return Partition.of(feature, threshold, children)
 
 
-def occupied(tree: Partition, x: Array) -> Partition:
-    """Return the tree without cuts that leave a half without public rows, and without the cuts below them."""
+def occupied(tree: Partition, x: Array, least: int = 1) -> Partition:
+    """Return the tree without cuts that leave a half with less than ``least`` public rows, nor the cuts below them."""
     rows = tree.gather(np.bincount(tree.find(x), minlength=tree.leaves)[:, None].astype(np.float64))[:, 0]
     kept, cuts = np.zeros(len(tree.feature), bool), tree.feature >= 0
-    kept[0], cuts[cuts] = True, (rows[tree.children[cuts]] > 0).all(axis=1)
+    kept[0], cuts[cuts] = True, (rows[tree.children[cuts]] >= least).all(axis=1)
     for level in tree.levels[:-1]:
         kept[tree.children[level[kept[level] & cuts[level]]]] = True
     nodes, inner = np.flatnonzero(kept), cuts[kept]
@@ -205,13 +219,13 @@ def impurity(counts: Floats) -> Floats:
     return np.asarray(total - (counts**2).sum(axis=-2) / np.maximum(total, 1))
 
 
-def cart(x: Array, y: Labels, depth: int) -> Partition:
+def cart(x: Array, y: Labels, depth: int, least: int = 1) -> Partition:
     if len(y) == 0:
         raise ValueError("partition='cart' needs public rows; got none: use 'max-edge'.")
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError as error:
         raise ImportError("partition='cart' needs scikit-learn; run pip install 'privbandit[data]'.") from error
-    tree = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(x, y).tree_
+    tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=least, random_state=0).fit(x, y).tree_
     feature = np.where(tree.children_left < 0, LEAF, tree.feature)
     return Partition.of(feature, tree.threshold, np.stack([tree.children_left, tree.children_right], axis=1))

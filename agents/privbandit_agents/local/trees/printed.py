@@ -79,3 +79,57 @@ class PrintedTree(WeightedTree):
         side = np.where(ruled, a * np.where(noisy & (U < 0), -1.0, 1.0), b)
         most = math.floor(self.share * math.log(max(users * self.epsilon**2, 1.0)))
         return (side > 0).astype(np.int64), value, (value >= 1) | (noisy & ruled & (k <= most))
+
+
+class AuthorsTree(PrintedTree):
+    """The pruning of the authors' repository, Karlmyh/LPCT, which differs from Algorithm 2.
+
+    Half of epsilon pays for the reports, and nothing takes the other half. The thresholds have log n + k + 1 in place
+    of 4 log n. While the noise prevails, or U or V is not positive, public rows alone answer. A leaf asks itself and
+    its ancestors, p_0 - p_1 steps up at most and one at least, p_1 = floor(d/(2 + 2 d) log_2(n_P epsilon^2 + 1)). The
+    first statistic of at least 1 answers, else the largest one. The distance of a node from its nearest leaf, j, stands
+    for its height: k = p_0 - j. The arguments are those of ``PrintedTree``, and p_0, the depth before pruning.
+
+    Deviations:
+        There, if a leaf finds no answer, all users report a second time, on a tree of depth p_1; here they do not.
+    """
+
+    def __init__(self, partition: Cells, x: Array, y: Labels, epsilon: float, depth: int) -> None:
+        super().__init__(partition, x, y, epsilon)
+        self.depth = depth
+
+    def predict(self, total: Floats, users: int, told: Floats | None = None) -> Floats:
+        label, value = self.clarity(total if users else np.zeros_like(total), users)
+        parent, node = self.partition.parent, self.partition.of_leaf
+        best, found = node, value[node] >= 1
+        least = math.floor(self.share * math.log2(users * min(self.epsilon, 1e9) ** 2 + 1))
+        for _ in range(max(1, self.depth - least)):
+            node = np.where(parent[node] >= 0, parent[node], node)
+            best = np.where(~found & (value[node] > value[best]), node, best)
+            found |= value[node] >= 1
+        return np.eye(2)[label[best]]
+
+    def clarity(self, total: Floats, users: int) -> tuple[Labels, Floats]:
+        """Return every node's label and its statistic |eta - 1/2| / r at the best lambda."""
+        nearest = np.zeros(len(self.partition.parent), np.int64)
+        for level in self.partition.levels[:0:-1]:  # children stand side by side
+            nearest[self.partition.parent[level[::2]]] = 1 + np.minimum(nearest[level[::2]], nearest[level[1::2]])
+        k = self.depth - nearest
+        # sums below every node: U, V at most U, and the same of public rows
+        private = self.partition.gather(total)
+        U, V = private[:, 0], np.minimum(private[:, 1], private[:, 0])
+        Q, a, b = self.rows[:, 0], V - U / 2, self.public[:, 0] / 2
+        log = math.log(users + self.rows[0, 0] + 2) + k + 1
+        log_public = math.log(self.rows[0, 0] + 2) + k + 1
+        # the noise of the private sums, in rows
+        root = 4 * math.log(2 * users + 2) / self.epsilon + np.sqrt(log * 0.5**k)
+        noise = 2.0 ** (nearest + 1) * users / log * root**2
+        above = private[:, 1] > U
+        heard = (U > 0) & (V > 0) & (above | (noise <= U))
+        # how clear either kind of rows is, and both together
+        by_private = np.where(heard, np.abs(a) / np.sqrt(np.maximum(log * np.where(above, noise, U), 1e-12)), 0.0)
+        by_public, beside = (np.abs(b) / np.sqrt(np.maximum(each * Q, 1e-12)) for each in (log_public, log))
+        agree = heard & (a * b > 0)
+        value = np.maximum(by_public, np.where(agree, np.hypot(by_private, beside), by_private))
+        side = np.where(heard & (by_private >= by_public), a, b)
+        return (side > 0).astype(np.int64), value

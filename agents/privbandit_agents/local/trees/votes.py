@@ -14,7 +14,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
 from privbandit_agents.base.reports import Inputs
-from privbandit_agents.base.settings import CountUpTo
+from privbandit_agents.base.settings import Count, CountUpTo
 from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
@@ -24,11 +24,11 @@ class WeightedTree:
     """The probabilities of the labels in every leaf, from sums of private estimates and from public counts.
 
     A node's private sum S has the weight c = n psi / Var S: psi is the node's public mass, and the variance comes from
-    the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front.
-    If not all users tell a label, psi is the mass of those who do.
-    If lambda is not given, the public weight is trust / (1 + drift^2 rows), by inverse variances: a public mean varies
-    by its sampling, and by drift^2 around the users' mean. A node's mean is then drawn towards its parent's, which
-    counts as much as 1 / tau^2 users without noise. Everything here is a function of released sums and public data.
+    the sampling and the known noise. Its public sum has the weight c lambda, which makes (8) with a factor in front. If
+    not all users reveal a label, psi is the mass of those who do. If lambda is not given, the public weight is trust /
+    (1 + drift^2 rows), by inverse variances: a public mean varies by its sampling, and by drift^2 around the users'
+    mean. A node's mean is then drawn towards its parent's, which counts like 1 / tau^2 users without noise. Everything
+    here is a function of released sums and public data.
 
     Args:
         partition: grown from the public data.
@@ -69,7 +69,7 @@ class WeightedTree:
         Args:
             total: sum of the users' estimates, shape (m, columns).
             users: how many they are.
-            told: share of a leaf's users who would have told that they have a label, shape (m, columns); None: all.
+            told: share of a leaf's users who would have revealed that they have a label, shape (m, columns); None: all.
         """
         means = self.shrink(*self.evidence(total, users, np.ones_like(total) if told is None else told))
         leaves = means[self.partition.of_leaf]
@@ -125,10 +125,22 @@ class TreeSettings(VoteSettings):
         partition: ``"max-edge"`` (Algorithm 1), ``"occupied"`` (the same, no cell without a public row),
             ``"random"`` (a longest edge at random), or ``"cart"`` (needs scikit-learn).
         depth: of the partition, at most 16; None: by the horizon and the noise.
+        min_samples_leaf: public rows that a cut must leave on both sides, >= 1; for ``"occupied"`` and ``"cart"``.
     """
 
     partition: Rule = "max-edge"
     depth: Depth | None = None
+    min_samples_leaf: Count = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_unread(self.partition, self.min_samples_leaf)
+
+
+def refuse_unread(partition: str, least: int) -> None:
+    """Raise ValueError if a partition is asked for a least number of rows that it does not read."""
+    if least > 1 and partition not in ("occupied", "cart"):
+        raise ValueError(f"min_samples_leaf needs partition occupied or cart; got {least} with {partition}.")
 
 
 V = TypeVar("V", bound=VoteSettings)
@@ -137,8 +149,8 @@ V = TypeVar("V", bound=VoteSettings)
 class LeafVotes(Summing[V]):
     """Users report leaf and label; the server adds the reports up and answers with the likeliest label of a leaf.
 
-    With more than two labels only those tell theirs who were given it. The server knows with which probability a leaf's
-    users were given a label, and a sum counts for this share of the users.
+    With more than two labels only those users reveal theirs who were given it. The server knows with which probability
+    a leaf's users were given a label, and a sum counts for this share of the users.
 
     Attributes:
         partition: of the cube.
@@ -189,7 +201,7 @@ class LeafVotes(Summing[V]):
         return self.report.estimate(reports)
 
     def chance(self) -> Floats:
-        """Return the probability that a user of a leaf who has a label tells it, shape (m, columns)."""
+        """Return the probability that a user of a leaf who has a label reveals it, shape (m, columns)."""
         if self.labels == 2:
             return np.ones_like(self.total)
         return propensities(self.answers[:, None] == np.arange(self.labels), self.exploration, self.labels)

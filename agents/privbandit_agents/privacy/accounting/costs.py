@@ -51,7 +51,7 @@ class Cost:
 
         *Formal guarantees.* The smaller of two valid bounds (docs/privacy/accounting.md): basic composition of the pure
         and approximate releases with the converted zCDP part; or pure releases counted in zCDP, eps^2 / 2 each, and
-        converted with it. The conversion gets what the approximate releases leave of delta. Gaussian releases are
+        converted with it. The conversion gets the delta that the approximate releases leave. Gaussian releases are
         converted exactly if all that is not pure or approximate is Gaussian, else through zCDP.
 
         | delta | result |

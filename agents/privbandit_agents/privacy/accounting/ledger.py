@@ -1,4 +1,4 @@
-"""The ledger: it counts what has been spent, and refuses a release that would overspend.
+"""The ledger: it adds up the costs of releases, and refuses one that would overspend.
 
 Ryan Rogers, Aaron Roth, Jonathan Ullman and Salil Vadhan, "Privacy Odometers and Filters: Pay-as-you-Go Composition",
 NeurIPS 2016 (filters); Xin Lyu, "Composition Theorems for Interactive Differential Privacy", NeurIPS 2022, and Salil
@@ -89,7 +89,7 @@ class Ledger:
         Args:
             cost: to every user that the release is about.
             group: number of the group of disjoint users; numbers rise, and a group that was left never comes back.
-            groups: if more than 1, as many groups pay that cost at once: ``group``, ``group + 1``, ...
+            groups: if more than 1, this many groups pay that cost at once: ``group``, ``group + 1``, ...
             person: name of the one person whom it is about, instead of a group; a name costs memory for good.
 
         Raises:
@@ -115,7 +115,7 @@ class Ledger:
                 self._after(self._counted(cost), group, groups, person)
 
     def _repeats(self, cost: Cost, group: int | None, groups: int, person: str | None) -> bool:
-        """Return whether new groups pay what an open one and closed ones have paid: that raises no total."""
+        """Return whether new groups pay the same as an open one and closed ones: that raises no total."""
         steady, everyone = self._steady  # the list is another one after every other spend and every load
         same = cost is steady and everyone is self._everyone and person is None
         return same and group is not None and group > self.group and groups >= 1

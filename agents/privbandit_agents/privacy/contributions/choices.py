@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.contributions.moments import LIMIT
+from privbandit_agents.privacy.vectors import modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -35,15 +36,15 @@ def clipped_sums(
 
     *Formal guarantees.* For any input whatever, a gradient has l2 norm at most ``gradient_norm``, and a Hessian is
     positive semidefinite with trace, and hence Frobenius norm, at most ``trace``. Inside the bounds they are the
-    derivatives; beyond, both have weights that depend on what was offered, and for the longest items on what was
-    bought. Replacing one user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in
+    derivatives; beyond, both have weights that depend on the offer, and for the longest items on the purchase.
+    Replacing one user's whole record moves the two sums by at most ``sensitivities``, up to rounding of sums in
     float64. theta must be public: a release. Users are added up in blocks of a fixed size.
 
     | record | counts as |
     |---|---|
     | a feature with NaN or infinity | items of zeros, nothing bought |
     | features of norm above ``radius`` | scaled into the ball |
-    | a purchase of what is not there or not on offer | nothing bought |
+    | a purchase of an item that is not there or not on offer | nothing bought |
     | an item that is not on offer | no influence whatever |
 
     Args:
@@ -91,7 +92,7 @@ def clipped_gradients(
     for start in range(0, len(features), USERS_A_BLOCK):
         part = slice(start, start + USERS_A_BLOCK)
         shown = None if offered is None else offered[part]
-        gradients[part], _ = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, 1.0)
+        gradients[part] = weighted(features[part], bought[part], theta, shown, radius, gradient_norm)[0].T
     return gradients
 
 
@@ -112,48 +113,70 @@ def clipped_factors(
     on that, but for the longest items, so that the gradient is near 0 in the mean at the true theta. The Hessian is the
     derivative of its mean: a Newton step has the right length.
     """
-    positive(radius=radius), positive(gradient_norm=gradient_norm), positive(trace=trace)
+    gradient, x, squared, p = weighted(features, bought, theta, offered, radius, gradient_norm)
+    # with the trace of the Hessian clipped
+    p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / positive(trace=trace), 1.0)
+    x *= np.sqrt(p)
+    return gradient.T, x
+
+
+def weighted(
+    features: ArrayLike,
+    bought: ArrayLike,
+    theta: ArrayLike,
+    offered: ArrayLike | None,
+    radius: float,
+    gradient_norm: float,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what ``clipped_factors`` are made of: gradients, centred items, their squared lengths, and weights p w.
+
+    Their shapes are (d, n), (d, n, K + 1), (n, K + 1) and (n, K + 1).
+    """
+    positive(radius=radius), positive(gradient_norm=gradient_norm)
     shown = np.asarray(features, dtype=np.float64)
     there = np.ones(shown.shape[:2], np.bool_) if offered is None else np.asarray(offered) != 0
     if there.shape != shown.shape[:2]:
         raise ValueError(f"offered must have shape {shown.shape[:2]}; got {there.shape}.")
     # items that are not on offer are zeros: to buy one has the gradient of the outside option
-    listed, item = sanitise(shown if there.all() else np.where(there[..., None], shown, 0.0), bought, radius)
+    whole = bool(there.all())
+    listed, item = sanitise(shown if whole else np.where(there[..., None], shown, 0.0), bought, radius)
     n, k, d = listed.shape
     # choice probabilities, with the largest utility subtracted so that none overflows
     x = np.zeros((d, n, k + 1))  # the outside option first; d in front, since short inner loops are slow
     x[..., 1:] = np.moveaxis(listed, -1, 0)
-    utilities = np.tensordot(np.clip(np.nan_to_num(np.asarray(theta, dtype=np.float64)), -LIMIT, LIMIT), x, axes=1)
-    utilities[:, 1:][~there] = -np.inf
+    at = np.asarray(theta, dtype=np.float64)
+    at = at if modest(at, LIMIT) else np.clip(np.nan_to_num(at), -LIMIT, LIMIT)
+    utilities = at[None].dot(x.reshape(d, -1)).reshape(n, k + 1)
+    if not whole:
+        utilities[:, 1:][~there] = -np.inf
     p = np.exp(utilities - utilities.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     # features about their mean, weighted by the longest on offer and then clipped
     x -= np.vecdot(x, p)[..., None]
     squared = (x * x).sum(axis=0)
     sizes = np.sqrt(squared) / gradient_norm
-    longest = np.where(np.isneginf(utilities), 0.0, sizes).max(axis=1, keepdims=True)
+    longest = (sizes if whole else np.where(np.isneginf(utilities), 0.0, sizes)).max(axis=1, keepdims=True)
     # the longest item may exceed the clip by a quarter before all items weigh less
     kept = 1 / np.maximum(np.maximum(longest / 1.25, sizes), 1.0)
     # the gradient of the purchased one
     users = np.arange(n)
     gradient = -x[:, users, item + 1] * kept[users, item + 1]
-    # factors of the Hessian with the same weights, and with its trace clipped
     p *= kept
-    p /= np.maximum((p * squared).sum(axis=1, keepdims=True) / trace, 1.0)
-    x *= np.sqrt(p)
-    return gradient.T, x
+    return gradient, x, squared, p
 
 
 def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return features (n, K, d) in the ball of the radius, and items in -1, ..., K - 1."""
     x, item = np.asarray(features, dtype=np.float64), np.asarray(bought, dtype=np.float64)
-    bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))
-    x = np.clip(np.where(bad[:, None, None], 0.0, x) if bad.any() else x, -LIMIT, LIMIT)
-    size = np.sqrt(np.vecdot(x, x))
-    if (size > radius).any():
-        x /= np.maximum(size / radius, 1.0)[..., None]
-    exists = ~bad & (item >= 0) & (item < x.shape[1]) & (item == np.floor(np.where(bad, 0.0, item)))
-    return x, np.where(exists, np.where(bad, -1.0, item), -1.0).astype(np.intp)
+    if not (modest(x, LIMIT) and modest(item, LIMIT)):
+        bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))
+        x, item = np.clip(np.where(bad[:, None, None], 0.0, x), -LIMIT, LIMIT), np.where(bad, -1.0, item)
+    if not modest(x, radius):
+        size = np.sqrt(np.vecdot(x, x))
+        if (size > radius).any():
+            x = x / np.maximum(size / radius, 1.0)[..., None]
+    exists = (item >= 0) & (item < x.shape[1]) & (item == np.floor(item))
+    return x, np.where(exists, item, -1.0).astype(np.intp)
 
 
 def sensitivities(gradient_norm: float, trace: float, users: int = 1, terms: int = 1) -> tuple[float, float]:

@@ -21,7 +21,7 @@ WEIGHT = 1.6
 
 
 class NoisyMean(NamedTuple):
-    """What is released.
+    """A released mean.
 
     Attributes:
         mean: of the numbers.
@@ -73,7 +73,7 @@ class BoundedMean:
         return self.mechanism.cost
 
     def encoded(self, numbers: ArrayLike) -> Floats:
-        """Return the sum of what the users contribute, shape (2,).
+        """Return the sum of the users' contributions, shape (2,).
 
         Raises:
             ValueError: they are not n.
@@ -88,7 +88,7 @@ class BoundedMean:
         return self.decoded(self.mechanism.release(self.encoded(numbers), rng))
 
     def decoded(self, noisy: Floats) -> NoisyMean:
-        """Return what a noisy sum says of the numbers."""
+        """Return the estimate of the numbers' mean by a noisy sum."""
         mean, square = noisy / self.users * self.bound
         sigma = self.mechanism.sigma / self.users * self.bound
         return NoisyMean(float(mean), float(square / WEIGHT * self.bound), float(sigma))

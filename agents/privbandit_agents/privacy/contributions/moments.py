@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.mechanisms.symmetric import above_diagonal, smat, svec
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -30,14 +31,18 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
     into the unit ball.
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
-    bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
-    x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
-    y = np.clip(np.where(bad, 0.0, y), -1.0, 1.0)
-    return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0), y
+    one = y.shape == (1,)  # numbers are quicker than arrays of one
+    if not (modest(x, LIMIT) and (-LIMIT <= y.item() <= LIMIT if one else modest(y, LIMIT))):
+        bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
+        x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
+        y = np.where(bad, 0.0, y)
+    if one:
+        return x / max(length(x[0]), 1.0), np.array([min(max(y.item(), -1.0), 1.0)])
+    return x / np.maximum(lengths(x), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
 
 
 def sanitise_apart(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
-    """Return features and rewards as ``sanitise`` does, but each by itself: no reward changes what the features become.
+    """Return features and rewards as ``sanitise`` does, but each by itself: no reward changes the features.
 
     Features with an entry that is not finite become 0 whatever the reward is, and a reward that is not finite becomes 0
     whatever the features are.
@@ -93,12 +98,14 @@ class Lifted:
     def dense(self) -> Floats:
         """Return the vectors, shape (n, D)."""
         first, d = self.head.shape[1], self.x.shape[1]
+        if not d and self.tail is None:
+            return self.head
         vectors = np.empty((len(self), self.size))
         vectors[:, :first] = self.head
         products = vectors[:, first : first + d * (d + 1) // 2]
         np.multiply(self.x, self.x, out=products[:, :d])
         rows, columns = above_diagonal(d)
-        np.multiply(np.take(self.x, rows, axis=1), np.take(self.x, columns, axis=1), out=products[:, d:])
+        np.multiply(self.x.take(rows, axis=1), self.x.take(columns, axis=1), out=products[:, d:])
         products[:, d:] *= math.sqrt(2)
         products *= self.weight
         if self.tail is not None:

@@ -6,7 +6,7 @@ docs/privacy/additive-noise.md.
 Every mechanism is a frozen value that knows its noise: ``release`` returns the value with noise from the generator
 passed in, ``cost`` is what one release costs, and ``log_density`` is the log density of outputs (..., d) given the
 exact value (d,). ``loss`` compares a pair of exact values with the worst pair, to which the noise is calibrated, and
-``standardised`` gives noise in units of its scale: tests hold both against what is declared. Sums and noise are in
+``standardised`` gives noise in units of its scale: tests compare both with the declared values. Sums and noise are in
 float64.
 
 | edge case | what happens |
@@ -103,7 +103,7 @@ class Laplace:
         return np.asarray(-distance / self.scale - np.shape(value)[-1] * math.log(2 * self.scale))
 
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
-        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        """Return the cost of hiding whether the value was ``exact`` or ``other``, whatever the release."""
         return pure_loss(float(np.abs(np.subtract(exact, other)).sum()), self.scale)
 
     def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
@@ -171,7 +171,7 @@ class Gaussian:
         return np.asarray(-squared / (2 * self.sigma**2) - normaliser)
 
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
-        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        """Return the cost of hiding whether the value was ``exact`` or ``other``, whatever the release."""
         return gaussian_loss(float(np.linalg.norm(np.subtract(exact, other))), self.sigma)
 
     def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:

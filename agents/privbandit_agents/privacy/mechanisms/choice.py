@@ -34,10 +34,10 @@ class ExponentialChoice:
     1
 
     *Formal guarantees.* zCDP. If a user's record moves every score by at most D, up or down, the moves have a range of
-    at most 2 D, and the choice costs (2 D / beta)^2 / 8 = D^2 / (2 beta^2). What is added to scores as a function of
-    public values moves nothing. The candidates and beta may depend on the data through earlier releases alone. It is
-    exact for the candidate that leaves: scores are rounded to a grid that D covers, weights are integers, and a random
-    integer decides, as in ``GumbelTopK``.
+    at most 2 D, and the choice costs (2 D / beta)^2 / 8 = D^2 / (2 beta^2). Numbers that are added to scores as a
+    function of public values moves nothing. The candidates and beta may depend on the data through earlier releases
+    alone. It is exact for the candidate that leaves: scores are rounded to a grid that D covers, weights are integers,
+    and a random integer decides, as in ``GumbelTopK``.
 
     Attributes:
         beta: scale of the odds, >= 0; 0: the largest score wins.

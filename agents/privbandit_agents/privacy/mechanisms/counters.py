@@ -14,7 +14,7 @@ of Z are independent N(0, scale^2 I). So rho = (largest column norm of C)^2 sens
 has a different C = R^-1 A: a truncated or approximated R is calibrated to its own C, never to the exact one.
 
 A counter that knows the ``mass`` of its terms forms C x in floats, rounds each row to a grid, adds discrete Gaussian
-noise of the same grid, and applies R to what it then has told: exact for the numbers that leave.
+noise of the same grid, and applies R to the sum: exact for the numbers that leave.
 """
 
 import math
@@ -227,7 +227,7 @@ class Counter(ABC):
     def _encoded(self, row: Floats) -> Floats:
         """Return row t + 1 of C x, given term t + 1, shape (d,); every entry within ``rounding`` of it.
 
-        That is relative to the sum of the sizes of what is added up.
+        That is relative to the sum of the sizes of the terms.
         """
 
     @abstractmethod
@@ -355,7 +355,7 @@ class SquareRootToeplitz(Counter):
         return noise
 
     def _prepare(self, left: int) -> None:
-        """Draw as many steps as the past has; the sequence does not depend on how it is cut."""
+        """Draw one step for each of the past; the sequence does not depend on how it is cut."""
         past = self.drawn[max(len(self.drawn) - len(self.decoder) + 1, 0) :]  # has a part in later releases
         steps = min(max(len(past), STEPS_A_BLOCK), left)
         drawn = np.concatenate([past, self.scale * self.rng.standard_normal((steps, self.dim))])
@@ -463,7 +463,7 @@ def geometric_sums(ratios: Floats, t: int) -> Floats:
 
 
 def rounding(horizon: int) -> float:
-    """Return by how much a row of C x may be off, relative to the sum of the sizes of what is added up.
+    """Return by how much a row of C x may be off, relative to the sum of the sizes of the terms.
 
     Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; of trees far less often, and others are not
     longer than ``LONGEST_HORIZON``.

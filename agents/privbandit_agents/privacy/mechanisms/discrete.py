@@ -100,7 +100,7 @@ def ceiling(deviation: float) -> float:
 
 
 def decided(word: int, place: int, uniform: float, deviation: float, width: int, rng: Generator) -> tuple[int, bool]:
-    """Return an integer and whether it is accepted, with as many random bits and digits as it takes; 0 if it is not."""
+    """Return an integer and whether it is accepted, with the random bits and digits that it takes; 0 if it is not."""
     block = 64 - word.bit_length()
     while not word:
         word = int.from_bytes(rng.bytes(8), "little")
@@ -123,7 +123,7 @@ def decided(word: int, place: int, uniform: float, deviation: float, width: int,
 def known_gaussian(mu: float, numbers: int, delta: float = 0.5) -> bool:
     """Return whether discrete noise on this many numbers is known to be mu-Gaussian DP at delta.
 
-    Proof: docs/privacy/arithmetic.md, which also says by how little it may fail elsewhere.
+    Proof: docs/privacy/arithmetic.md, which also bounds by how little it may fail elsewhere.
     """
     return mu >= 2e-10 * (numbers + 500) and 1e-180 <= delta <= 0.5
 
@@ -133,8 +133,8 @@ class GridGaussian(Gaussian):
     """Discrete Gaussian noise on a grid 2^-32 of its size, to which values are rounded before: a sum that is published.
 
     *Formal guarantees.* D^2 / (2 sigma^2)-zCDP exactly, for the numbers that leave: D is the l2 sensitivity of the
-    rounded values, sqrt(d) steps more than that of the values. It is Gaussian DP, too, if ``known_gaussian`` says so,
-    and zCDP alone is entered and calibrated to if not. ``noise="secure"`` takes the operating system's random numbers.
+    rounded values, sqrt(d) steps more than that of the values. It is Gaussian DP, too, if ``known_gaussian`` holds, and
+    zCDP alone is entered and calibrated to if not. ``noise="secure"`` takes the operating system's random numbers.
 
     Attributes:
         dim: d, of the vectors.

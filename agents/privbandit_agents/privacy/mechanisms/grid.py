@@ -44,7 +44,7 @@ def covering(scale: float, ratio: float) -> float:
         ratio: ``scale / D``.
 
     Raises:
-        ValueError: the noise is so large that its grid is coarser than what it hides, or beyond what floats can hold.
+        ValueError: the noise is so large that its grid is coarser than the hidden values, or that floats overflow.
     """
     if ratio and not scale:
         raise ValueError("the sensitivity is too small for floats; scale the values.")

@@ -106,7 +106,7 @@ def certified_rho(sigma: float, Delta: float, user: UserLoss) -> float:
 
 
 def curvature_cost(order: float, kappa: float, user: UserLoss) -> float:
-    """Return what the curvature adds to D_alpha / alpha for all alpha <= order < 1 + 1 / kappa.
+    """Return the share of the curvature in D_alpha / alpha for all alpha <= order < 1 + 1 / kappa.
 
     About alpha kappa^2 / 2 for each of w positive and of q negative eigenvalues of a user's Hessian relative to the
     others'.
@@ -219,7 +219,7 @@ def rounding(user: UserLoss, users: int) -> float:
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for what is left.
+    """The minimiser of a perturbed loss, found to a certified accuracy, with output noise for the remaining error.
 
     *Formal guarantees.* ``cost`` under replacement of one user's whole record, if every user's loss keeps the promises
     of its ``UserLoss``. The certificate |gradient| <= tau puts the result within tau / Delta of the exact minimiser,

@@ -60,7 +60,7 @@ class KNorm:
         return np.asarray(-np.linalg.norm(outputs - finite(value), axis=-1) / self.scale - normaliser)
 
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
-        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        """Return the cost of hiding whether the value was ``exact`` or ``other``, whatever the release."""
         return pure_loss(float(np.linalg.norm(np.subtract(exact, other), axis=-1).sum()), self.scale)
 
     def standardised(self, exact: ArrayLike, released: ArrayLike) -> Floats:
@@ -117,7 +117,7 @@ class WishartDifference:
         return 4 * (self.dim + 1) * self.v**2, 2 * (self.dim + 1) * self.v**2
 
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
-        """Return what it costs that ``other`` might have been in place of ``exact``, whatever is released."""
+        """Return the cost of hiding whether the value was ``exact`` or ``other``, whatever the release."""
         return pure_loss(float(np.abs(np.linalg.eigvalsh(np.subtract(exact, other))).sum()), 2 * self.v)
 
 

@@ -24,7 +24,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Selected(Generic[S]):
-    """What is released: the best run. How many runs there were is not released, and must not be.
+    """The release: the best run. How many runs there were is not released, and must not be.
 
     Attributes:
         setting: of the best run.
@@ -64,17 +64,17 @@ def private_selection(
 
     Algorithm:
         1. Draw a setting uniformly, run it, and keep the run if its score is larger than the one that is kept.
-        2. Stop with probability 1 / runs; else go to 1. Return what is kept.
+        2. Stop with probability 1 / runs; else go to 1. Return the kept run.
 
-    *Formal guarantees.* (epsilon, delta)-DP of what is returned, if every single call of ``run`` returns score and
+    *Formal guarantees.* (epsilon, delta)-DP of the returned run, if every single call of ``run`` returns score and
     output with (epsilon_1, delta_1)-DP at the numbers that it is handed: epsilon_1 = epsilon / 3, and delta_1 as in
-    ``share_of``. Neighbours are those of ``run``. The number of runs is not part of it: neither it nor the time that
-    it takes may be seen. Proof: docs/privacy/private-selection.md.
+    ``share_of``. Neighbours are those of ``run``. The number of runs is not part of it: neither it nor the time that it
+    takes may be seen. Proof: docs/privacy/private-selection.md.
 
     Args:
         settings: public; at least one.
         run: takes a setting, epsilon_1, delta_1 and a generator, and returns a score and any output; NaN is the worst.
-            Every run gets a generator with a key of its own, from which nobody can tell which run it was.
+            Every run gets a generator with a key of its own, from which nobody can infer which run it was.
         epsilon: of all together, > 0; infinity promises nothing.
         delta: of all together, in [0, 1).
         runs: how many there are on average, >= 1; public.

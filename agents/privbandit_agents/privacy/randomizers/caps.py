@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
 
 from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats
+from privbandit_agents.privacy.vectors import lengths
 
 LEAST = 1e-100
 """Smallest activity and smallest mass of a cap; it makes infinitely large epsilons harmless."""
@@ -29,7 +31,7 @@ class Cap:
     def _half(self) -> float:
         return (self.dim - 1) / 2  # (1 + u_1) / 2 has the Beta(half, half) law
 
-    @property
+    @cached_property
     def mass(self) -> float:
         """P(u_1 >= t)."""
         return 0.5 if self.dim == 1 else float(scipy.special.betainc(self._half, 0.5, 1 - self.threshold**2)) / 2
@@ -106,11 +108,11 @@ def directions(normals: Floats) -> Floats:
     """Return uniform directions, shape (n, D), from standard Gaussians of that shape."""
     if normals.shape[-1] == 1:
         return np.where(normals < 0, -1.0, 1.0)
-    return np.asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+    return np.asarray(normals / lengths(normals))
 
 
 def around(pole: Floats, heights: Floats, u: Floats) -> Floats:
     """Return unit vectors (n, D) at the given heights over the poles, turned towards the u (n, D)."""
     side = u - (u * pole).sum(axis=1, keepdims=True) * pole
-    side /= np.maximum(np.linalg.norm(side, axis=1, keepdims=True), LEAST)
+    side /= np.maximum(lengths(side), LEAST)
     return np.asarray(heights[:, None] * pole + np.sqrt(1 - heights[:, None] ** 2) * side)

@@ -43,7 +43,7 @@ class Categories(LocalRandomizer):
 
 
 class KaryRandomizedResponse(Categories):
-    """k-ary randomized response; a report is a category, an integer (m says: inactive).
+    """k-ary randomized response; a report is a category, an integer (m: inactive).
 
     It is the own category with probability p = e^epsilon / (e^epsilon + k - 1), else any other one.
 
@@ -187,7 +187,7 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
 
     The others are drawn by Floyd's algorithm (Bentley and Floyd, "A Sample of Brilliance", CACM 1987): one uniform an
     element, of shape (n, min(size, k - size)). If they are more than half, those left out are drawn. ``own`` is an
-    element for each row, and ``holds`` says whether the subset has it, both of shape (n,).
+    element for each row, and ``holds`` whether the subset has it, both of shape (n,).
     """
     if 2 * size > k:
         return ~subsets(k - size, k, uniforms, own, ~holds)

@@ -28,8 +28,8 @@ class CoinSums:
     """Sums over a batch of vectors with entries in [-1, 1], by bits that a shuffler mixes.
 
     In each coordinate a device sends 2 G bits, G + a of which are 1, where a is its entry times G, rounded at random to
-    a neighbouring integer, without bias; and as many fair coins as ``tosses`` says. A shuffler mixes the bits of a
-    coordinate over all devices, so that the number of ones is all that they tell.
+    a neighbouring integer, without bias; and ``tosses`` fair coins. A shuffler mixes the bits of a coordinate over all
+    devices, so that the number of ones is all that the server sees.
 
     *Formal guarantees.* The numbers of ones of a batch are (epsilon, delta)-DP if one user's vector is replaced by one
     at l2 distance at most ``sensitivity``: a moves by an integer vector of length at most
@@ -42,7 +42,7 @@ class CoinSums:
         dim: D.
         steps: G, of the grid in one.
         coins: of a batch, in each coordinate.
-        honest: the least share of the other devices of a batch that toss their coins and tell nobody, in (0, 1].
+        honest: the least share of the other devices of a batch that toss their coins and keep them secret, in (0, 1].
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, where every coin is tossed.
     """
 
@@ -102,7 +102,10 @@ class CoinSums:
         """
         tosses, rng = self.tosses(users), secure.source(self.noise, rng)
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        rounded = np.clip(np.floor(np.clip(vectors, -1, 1) * self.steps + dither), -self.steps, self.steps)
+        rounded = np.minimum(np.maximum(vectors, -1.0), 1.0)
+        rounded *= self.steps
+        rounded += dither
+        np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
         ones = rounded.astype(np.int64) + self.steps + heads
         return np.concatenate([ones, self.messages(users) - ones], axis=1)
 
@@ -128,8 +131,11 @@ class CoinSums:
 
     def _drawn(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
         """Return the same, where there are too many coins to toss each."""
-        pairs = [(rng.random(self.dim), rng.binomial(tosses, 0.5, self.dim)) for _ in range(users)]
-        return np.array([one for one, _ in pairs]), np.array([other for _, other in pairs], np.int64)
+        dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
+        for user in range(users):
+            rng.random(out=dither[user])
+            heads[user] = rng.binomial(tosses, 0.5, self.dim)
+        return dither, heads
 
 
 def shift_of(dim: int, steps: int, sensitivity: float) -> float:

@@ -34,7 +34,7 @@ class GaussianReport:
         return "exact" if self.mechanism.noise == "secure" else "real"
 
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
-        """Draw the reports of n users with vectors ``values`` (n, D); there is one cell, so ``cells`` says nothing."""
+        """Draw the reports of n users with vectors ``values`` (n, D); there is one cell, so ``cells`` is not read."""
         return self.mechanism.release(np.zeros((len(cells), 0)) if values is None else values, rng)
 
     def log_likelihood(self, reports: Array, cell: int, value: Array | None = None) -> Floats:

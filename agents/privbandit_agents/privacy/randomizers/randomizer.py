@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count
 from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.vectors import lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -27,7 +28,7 @@ LARGE = 32
 class LocalRandomizer(ABC):
     """Release a user's cell j in 0, ..., m - 1 and value z in R^D: a private one-hot block, with z at j.
 
-    The l2 norm of a value is clipped to ``radius``, 1 unless a subclass says otherwise; a categorical randomizer has
+    The l2 norm of a value is clipped to ``radius``, 1 unless a subclass sets another one; a categorical randomizer has
     the value 1 for everybody and takes ``values=None``. A user costs a fixed number of variates: a report does not
     depend on how many users were drawn together. A subclass implements the five methods with an underscore.
 
@@ -168,7 +169,8 @@ class LocalRandomizer(ABC):
         own, lowest = np.asarray(cells), -1 if self.allow_inactive else 0
         if own.ndim != 1 or own.dtype.kind not in "iu":
             raise ValueError(f"cells must be n integers; got shape {own.shape} of {own.dtype}.")
-        if own.size and not lowest <= own.min() <= own.max() < self.cells:
+        least, most = (own[0], own[0]) if len(own) == 1 else (own.min(initial=0), own.max(initial=0))
+        if not lowest <= least <= most < self.cells:
             raise ValueError(
                 f"cells must be {lowest}, ..., {self.cells - 1}; got others (not shown: they may be raw data)."
             )
@@ -183,10 +185,17 @@ class LocalRandomizer(ABC):
         z = np.asarray(values, np.float64)
         if z.shape != (n, self.dim):
             raise ValueError(f"values must have shape {(n, self.dim)}; got {z.shape}.")
-        z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
-        return np.asarray(z / np.maximum(np.linalg.norm(z, self.norm_order, axis=1, keepdims=True) / self.radius, 1.0))
+        if self.norm_order == 2 and modest(z, self.radius * (1 - 1e-9)):
+            return z  # all of them are inside
+        if not modest(z, RANGE):
+            z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
+        norms = lengths(z) if self.norm_order == 2 else np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
+        return np.asarray(z / np.maximum(norms / self.radius, 1.0))
 
     def _block(self, own: Ints, z: Floats) -> Floats:
+        if self.cells == 1:  # their values, but for inactive users
+            here = own[0] >= 0 if len(own) == 1 else (own >= 0)[:, None]
+            return (z * here)[:, None]
         block = np.zeros((len(own), self.cells + 1, self.dim))
         block[np.arange(len(own)), own] = z  # the cell -1 is the last one, and is dropped
         return block[:, :-1]

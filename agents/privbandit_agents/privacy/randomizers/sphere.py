@@ -30,6 +30,7 @@ from privbandit_agents.privacy.randomizers.thresholds import (
     standing,
     staying,
 )
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 
 class BinCapSign(LocalRandomizer):
@@ -81,10 +82,14 @@ class BinCapSign(LocalRandomizer):
 
     def _clip(self, values: Array | None, n: int) -> Floats:
         z = super()._clip(values, n)
-        return np.where(np.linalg.norm(z, axis=1, keepdims=True) < LEAST, 0.0, z)
+        if n == 1 and not modest(z, 2 * LEAST):
+            return z
+        return np.where(lengths(z) < LEAST, 0.0, z)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         n, m = len(own), self.cells
+        if n == m == 1 and own[0] >= 0 and (one := self.ahead(1, rng)):
+            return one.report(0, z[0])[None, None]
         # all from one draw: a user's report does not depend on the group
         if self.discrete:
             uniforms = rng.random((n, 4 + 2 * m))
@@ -101,7 +106,7 @@ class BinCapSign(LocalRandomizer):
         # a uniform direction in each of them; the own one is moved to its height over the value
         report = np.zeros((n, m, self.dim))
         report[kept] = directions(normals[:, 4 + m :].reshape(n, m, self.dim)[kept])
-        norms = np.linalg.norm(z, axis=1)
+        norms = lengths(z)[:, 0]
         user = active[stays[active] & (norms[active] > 0)]  # a value 0 leaves the uniform direction as it is
         pole = z[user] / norms[user, None] * signs(norms, uniforms[:, 0])[user, None]
         heights = self.cap.heights(agree[user], uniforms[user, 3])
@@ -109,7 +114,7 @@ class BinCapSign(LocalRandomizer):
         return report if self.discrete else rounded(report, self.dim**-0.5)
 
     def ahead(self, n: int, rng: Generator) -> "Ahead | None":
-        """Draw what the reports of the next n users need but their values, with one cell; None where it cannot.
+        """Draw all of the next n users' reports but their values, with one cell; None if the randomizer cannot.
 
         User by user, ``Ahead.report`` then makes the reports that ``randomize`` would make, bit for bit.
         """
@@ -173,7 +178,7 @@ class Ahead:
 
     def report(self, user: int, value: Floats) -> Floats:
         """Return the report of one user, shape (D,), whose value has the shape (D,)."""
-        norm = length(value)
+        norm = length(value) if modest(value, 1.0) else math.inf
         if not LEAST <= norm <= 1.0:  # also where it is not finite
             value = self.clip(value[None], 1)[0]
             norm = length(value)
@@ -197,18 +202,12 @@ class Ahead:
         return pole
 
 
-def length(value: Floats) -> float:
-    """Return the l2 norm of one vector, to the bit that of a row of many."""
-    with np.errstate(over="ignore"):
-        return math.sqrt(np.add.reduce(value * value))
-
-
 class Hemisphere(LocalRandomizer):
     """Report a direction of the whole one-hot block; a report is a unit vector of R^(m D) as a block (m, D).
 
     The block is divided by ``radius`` and rounded without bias to the sphere. A direction is drawn without looking at
-    it, and one bit says on which side of the direction the block is; the bit is right with probability e^epsilon /
-    (e^epsilon + 1). The report is the direction if the bit says so, else the opposite one: uniform on the hemisphere
+    it, and one bit gives the side of the direction on which the block is; the bit is right with probability e^epsilon /
+    (e^epsilon + 1). The report is the direction or the opposite one, as the bit has it: uniform on the hemisphere
     around the block, or on the other one.
 
     >>> randomizer = Hemisphere(epsilon=1.0, cells=2, dim=3)
@@ -248,14 +247,28 @@ class Hemisphere(LocalRandomizer):
         return self._block(own, z / self.radius).reshape(len(own), -1)
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
+        if len(own) == 1:
+            block = z / self.radius if self.cells == 1 and own[0] >= 0 else self._scaled(own, z)
+            return self._of_one(block[0], rng).reshape(1, self.cells, self.dim)
         block = self._scaled(own, z)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
-        u = directions(scipy.special.ndtri(np.maximum(uniforms[:, 2:], 0.5 / STEPS)))
+        normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
+        u = directions(scipy.special.ndtri(normals, out=normals))
         # on which side of the direction the block is, rounded to the sphere: +-block/|block| with mean the block
-        up = np.vecdot(u, block) * signs(np.linalg.norm(block, axis=1), uniforms[:, 0]) >= 0
+        up = np.vecdot(u, block) * signs(lengths(block)[:, 0], uniforms[:, 0]) >= 0
         told = up == (uniforms[:, 1] < self.right)
         u *= np.where(told, 1.0, -1.0)[:, None]
         return u.reshape(len(own), self.cells, self.dim)
+
+    def _of_one(self, block: Floats, rng: Generator) -> Floats:
+        """Draw the report of one user, shape (m D,), as ``_draw`` does, with numbers in place of short arrays."""
+        uniforms = rng.random(2 + len(block))
+        rounding, bit, u = uniforms.item(0), uniforms.item(1), uniforms[2:]
+        np.maximum(u, 0.5 / STEPS, out=u)
+        scipy.special.ndtri(u, out=u)
+        u = u / length(u) if len(u) > 1 else directions(u)
+        height = float(np.vecdot(u, block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
+        return u if (height >= 0) == (bit < self.right) else -u
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(self.scale * reports)
@@ -272,7 +285,7 @@ class Hemisphere(LocalRandomizer):
     def fewest_summed(self) -> int:
         """From how many users on ``sum_of_each`` is taken for the law of the sum.
 
-        What is not exact in it has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
+        Its inexact part has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
         """
         size = self.cells * self.dim
         return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // size))
@@ -280,7 +293,7 @@ class Hemisphere(LocalRandomizer):
     def sum_of_each(self, cells: Array, vectors: Vectors, rng: Generator) -> Floats:
         """Draw the sum of the estimates of n users, each by its own height over its block, shape (m, D).
 
-        For simulation, m D >= 2: exact but for the directions across, as ``sum_of_directions`` says.
+        For simulation, m D >= 2: exact but for the directions across: see ``sum_of_directions``.
 
         Args:
             cells: each user's cell, shape (n,), -1 if inactive.

@@ -30,12 +30,12 @@ def nearest(probability: float | Fraction) -> float:
 
 
 def even(picks: int, k: int) -> Fraction:
-    """Return by what factor odds are lowered to cover so many picks of one of at most k by ``floor(u * k)``.
+    """Return by what factor odds are lowered to cover many picks of one of at most k by ``floor(u * k)``.
 
     A pick has 2^53 / k + -2 of the 2^53 values of u, a relative error of 2 k / 2^53, and two laws are compared.
 
     Raises:
-        ValueError: the picks are so many that nothing is left of the odds.
+        ValueError: the picks are too many: nothing is left of the odds.
     """
     slack = 1 - Fraction(4 * (picks + 1) * k, STEPS)
     if slack <= 0:
@@ -47,7 +47,7 @@ def agreeing(epsilon: float, kept: Fraction, stays: float, slack: Fraction) -> f
     """Return the threshold of the agree event where the own entry can be right, wrong, or left out.
 
     Given that a report does not agree, the own entry stays in with probability ``stays``, and is wrong. In the base law
-    it is kept with probability ``kept``, and is then right as often as wrong.
+    it is kept with probability ``kept``, and is then right with probability 1/2.
 
     *Formal guarantees.* A right report is at most e^epsilon times as likely as any other input makes it.
 

@@ -252,6 +252,7 @@ def test_what_the_agent_does_not_do_is_said(name: str) -> None:
         agent.update(context, 0, 1.0)
 
 
+@pytest.mark.wide_at("a2c-*")
 @pytest.mark.parametrize("env_id", [LINEAR, ASSORTMENT])
 def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: str, tmp_path: Path) -> None:
     if name == "dqn" and env_id == ASSORTMENT:

@@ -9,11 +9,12 @@ from numpy.random import default_rng
 from privbandit_agents.experiments.analysis.statistics import (
     Interval,
     common_seeds,
+    estimate_alone,
     expanded,
     percentile_interval,
     seed_weights,
     signed_rank_p,
-    student_half_width,
+    student_interval,
     weighted_medians,
 )
 
@@ -21,7 +22,7 @@ from privbandit_agents.experiments.analysis.statistics import (
 def test_percentiles_by_hand() -> None:
     found = percentile_interval(7, np.arange(101), 0.9)
     assert (found.value, found.low, found.high) == pytest.approx((7, 5, 95))
-    assert not percentile_interval(7, [1, math.nan]).known and Interval(1, 0, 2).known and not Interval(1).known
+    assert not percentile_interval(7, [1, math.nan]).known and Interval(1, 0, 2).known and not estimate_alone(1).known
 
 
 def test_seed_weights_are_samples_with_replacement() -> None:
@@ -39,14 +40,14 @@ def test_the_expanded_percentiles_give_students_width() -> None:
     values = default_rng(5).normal(size=10)
     drawn = seed_weights(10, default_rng(6), 50_000) @ values
     found = percentile_interval(values.mean(), drawn, expanded(0.95, 10))
-    assert (found.high - found.low) / 2 == pytest.approx(student_half_width(values[:, None])[0], rel=0.06)
+    assert (found.high - found.low) / 2 == pytest.approx(student_interval(values[:, None]).half_width[0], rel=0.06)
 
 
 def test_students_half_width_by_hand() -> None:
     # deviations 2 and 1 of three values; t(0.975, 2) = 4.302653
-    widths = student_half_width(np.array([[4.0, 1], [6, 2], [8, 3]]))
+    widths = student_interval(np.array([[4.0, 1], [6, 2], [8, 3]])).half_width
     np.testing.assert_allclose(widths, [4.302653 * 2 / math.sqrt(3), 4.302653 / math.sqrt(3)], rtol=1e-6)
-    assert np.isnan(student_half_width(np.ones((1, 2)))).all()
+    assert np.isnan(student_interval(np.ones((1, 2))).half_width).all()
 
 
 def test_common_seeds_are_those_that_all_have() -> None:

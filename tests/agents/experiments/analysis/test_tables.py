@@ -91,13 +91,13 @@ def test_no_interval_of_a_regret_crosses_zero(mean: float, half_width: float) ->
 
 
 def test_people_who_come_again_are_told_of() -> None:
-    assert promise("local 1, exact", 1) == "local 1, exact" and promise("none", 7) == "none"
-    assert promise("local 1, exact", 1200) == "local 1, exact; up to 1,200 visits a person"
+    assert promise("local 1 a visit, exact", 1) == "local 1 a visit, exact" and promise("none", 7) == "none"
+    assert promise("local 1 a visit, exact", 1200) == "local 1 a visit, exact; up to 1,200 visits a person"
 
 
 @pytest.mark.parametrize("visits", [1, 5])
 def test_the_written_table_says_what_coming_again_costs(tmp_path: Path, visits: int) -> None:
-    runs = [replace(run, notes={**run.notes, "privacy": "local 1, exact", "visits": visits}) for run in HAND]
+    runs = [replace(run, notes={**run.notes, "privacy": "local 1 a visit, exact", "visits": visits}) for run in HAND]
     write_tables([summary_table(summarise(runs))], tmp_path, "table")
     text = (tmp_path / "table.md").read_text()
     assert ("k times the epsilon of one user" in text) == ("5 visits a person" in text) == (visits == 5)

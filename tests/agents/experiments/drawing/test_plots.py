@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.cli.audit import FACTORS, Found, picture
+from privbandit_agents.experiments.analysis.statistics import Floats, Interval
 from privbandit_agents.experiments.drawing.figures import composed, label_numbers
 from privbandit_agents.experiments.drawing.layout import Panel
 from privbandit_agents.experiments.drawing.lines import frontier_of, panels_of, with_budgets
@@ -27,6 +28,10 @@ from privbandit_agents.experiments.drawing.style import (
     styles_of,
 )
 from privbandit_agents.experiments.schema.figures import FigureSpec
+
+
+def around(mean: list[float], half_width: list[float]) -> Interval[Floats]:
+    return Interval(np.array(mean), np.subtract(mean, half_width), np.add(mean, half_width))
 
 
 def made_up(
@@ -184,8 +189,8 @@ def test_a_frontier_has_lines_along_epsilon_and_two_levels() -> None:
     levels = {name for name, line in lines.items() if line.level}
     assert levels == {"uniform", "best without privacy: linucb alpha=0.5"}
     own = rows.filter(label="jdp-linucb epsilon=4")["regret"].to_numpy()
-    assert lines["jdp-linucb"].mean[3] == pytest.approx(own.mean())
-    assert lines["jdp-linucb"].half_width[3] == pytest.approx(2.570582 * own.std(ddof=1) / 6**0.5, rel=1e-5)
+    assert lines["jdp-linucb"].mean.value[3] == pytest.approx(own.mean())
+    assert lines["jdp-linucb"].mean.half_width[3] == pytest.approx(2.570582 * own.std(ddof=1) / 6**0.5, rel=1e-5)
 
 
 def test_a_frontier_needs_a_private_agent() -> None:
@@ -194,9 +199,9 @@ def test_a_frontier_needs_a_private_agent() -> None:
 
 
 def test_intervals_on_logarithmic_axes_stay_above_zero_and_all_within_what_is_possible() -> None:
-    line = Line("a", "a", np.array([1.0, 2.0]), np.array([10.0, 0.5]), np.array([30.0, 0.8]), 3)
+    line = Line("a", "a", np.array([1.0, 2.0]), around([10.0, 0.5], [30.0, 0.8]), 3)
     low, high = line.interval(log=True)
-    assert (low > 0).all() and low * high == pytest.approx(line.mean**2)
+    assert (low > 0).all() and low * high == pytest.approx(line.mean.value**2)
     low, high = line.interval(False, 0.0, 1.0)
     assert low.tolist() == [0, 0] and high.tolist() == [1, 1]
     assert line.interval(False)[0].tolist() == pytest.approx([-20, -0.3])
@@ -206,7 +211,7 @@ def test_numbers_of_one_setting_are_shades_in_its_order_and_dashes_tell_the_priv
     figure = plot_regret(made_up(SWEEP))
     assert len(figure.axes) == 1
     labels = [f"jdp-linucb epsilon={e}" for e in (4, 0.1, 8, 0.5, 1)]
-    lines = [Line(label, "jdp-linucb", np.ones(1), np.ones(1), np.ones(1), 5, notion="joint") for label in labels]
+    lines = [Line(label, "jdp-linucb", np.ones(1), around([1], [1]), 5, notion="joint") for label in labels]
     styles = styles_of([lines])
     order = [f"jdp-linucb epsilon={e}" for e in (0.1, 0.5, 1, 4, 8)]
     light = [luminance(np.array(to_rgb(styles[label]["color"]))) for label in order]
@@ -245,7 +250,7 @@ def test_axes_from_a_million_on_have_a_scale(most: float, label: str, text: str)
 @pytest.mark.parametrize("panel", ["World", "Linear-v0 (design=ill, dim=2, n_arms=3, support=200)"])
 def test_what_decides_nothing_says_so_on_the_figure(panel: str, title: str) -> None:
     spec = FigureSpec(name="f", x="users", y="regret", title=title)
-    line = Line("greedy", "greedy", np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([0.1, 0.1]), 8)
+    line = Line("greedy", "greedy", np.array([1.0, 2.0]), around([1.0, 2.0], [0.1, 0.1]), 8)
     stamped = composed(spec, [(Panel(panel, []), [line])], stamp="smoke: decides nothing")
     assert "smoke: decides nothing" in [text.get_text() for text in stamped.texts] and overlaps(stamped) == []
 

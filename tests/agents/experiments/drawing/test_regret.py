@@ -61,8 +61,8 @@ def test_a_curve_is_the_mean_over_seeds() -> None:
     ((title, (curve,)),) = panels_of(LINUCB).items()
     assert title == "Linear-v0" and curve.label == "linucb alpha=0.5" and curve.replications == 3
     assert curve.x.tolist() == [100, 200] and not curve.level
-    np.testing.assert_allclose(curve.mean, [5, 6])
-    np.testing.assert_allclose(curve.half_width, [4.302653 / math.sqrt(3), 4.302653 * 2 / math.sqrt(3)], rtol=1e-5)
+    np.testing.assert_allclose(curve.mean.value, [5, 6])
+    np.testing.assert_allclose(curve.mean.half_width, [4.302653 / math.sqrt(3), 4.302653 * 2 / math.sqrt(3)], rtol=1e-5)
 
 
 def test_an_agent_looks_the_same_in_every_panel_and_unlike_its_neighbours() -> None:

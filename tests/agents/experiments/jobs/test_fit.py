@@ -95,6 +95,7 @@ def test_finished_fits_are_not_run_again_and_damaged_ones_are(known: Path, monke
         assert known_result(folder, fits[2].name, {"env": {}, "agent": {}}) is None
 
 
+@pytest.mark.wide
 def test_a_fit_that_lacks_memory_fails_and_is_tried_again(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One is told that there is no memory, one is killed for the lack of it; neither is a method that lost."""
     (known / "full").touch()

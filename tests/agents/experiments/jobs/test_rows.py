@@ -55,7 +55,7 @@ def test_public_rows_by_a_rule_are_taken_among_them(monkeypatch: pytest.MonkeyPa
         X, y = np.arange(100.0)[:, None], np.arange(100) % 2
         label_names, public = ("a", "b"), np.arange(100) >= 70
 
-    monkeypatch.setattr("privbandit_agents.experiments.jobs.rows.load", lambda source: Ruled)
+    monkeypatch.setattr("privbandit_agents.experiments.jobs.rows.load", lambda source, **_: Ruled)
     sample = draw(World(source="census"), 0)
     assert set(sample.public[0].ravel()) == set(range(70, 100)) and len(sample.private[1]) == 56
     assert max(sample.private[0].max(), sample.test[0].max()) < 70

@@ -20,7 +20,6 @@ from scipy.signal import lfilter
 
 SPARSE = "privbandit/SparseLinear-v0"
 PUBLISHED: dict[str, Any] = {"epsilon": 1.0, "calibration": "published"}
-KINDS: tuple[Any, Any] = ("mean", "sum")
 
 
 def sparse(**kwargs: Any) -> Any:
@@ -131,31 +130,31 @@ def test_the_number_of_users_enters_the_noise_once() -> None:
         assert one / ten == pytest.approx(10)
 
 
-def test_a_step_along_the_sum_has_the_noise_of_n_users_unless_it_is_published() -> None:
-    def scale(gradient: Any, **more: Any) -> float:
-        peel, _ = calibrate(Config(M=3, R=9.0, eta=0.1, gradient=gradient, **more), 100, 10, 0.1)
-        return peel.beta if isinstance(peel, GumbelTopK) else peel.scale
-
-    assert scale("sum") / scale("mean") == pytest.approx(100)
-    published: dict[str, Any] = {"calibration": "published"}
-    assert scale("sum", **published) == pytest.approx(scale("mean", **published))
-    mean, summed = (
-        calibrate(Config(gradient=each, eta=0.1, M=3, R=9.0, **published), 100, 10, 0.1)[1] for each in KINDS
-    )
-    assert summed.rho / mean.rho == pytest.approx(100**2)
+def test_the_authors_preset_takes_one_iteration_and_the_largest_gaussian_for_x_max() -> None:
+    agent: Any = make("fliphat", sparse(dim=400), seed=0, preset="authors")
+    config = agent.config
+    assert config.x_max == pytest.approx(math.sqrt(2 * math.log(400))) and (config.sigma, config.eta) == (1.0, 1e-4)
+    assert {config.iterations(2**k) for k in range(14)} == {1}
+    assert config.bounds(100)[1] == pytest.approx(config.x_max * config.C + math.sqrt(2 * math.log(100)))
+    given: Any = make("fliphat", sparse(), seed=0, preset="authors", x_max=1.0, M0=3.0).config
+    assert (given.x_max, given.M0, given.sigma) == (1.0, 3.0, 1.0)
+    text = Config()
+    assert (text.x_max, text.M0, text.sigma, text.eta) == (4.0, 1.6, 0.1, 0.4)
 
 
-def test_the_sum_is_stepped_along_as_the_mean_with_n_times_the_step() -> None:
-    """Without noise, with one length of episode after another."""
+@pytest.mark.wide
+@pytest.mark.parametrize(("epsilon", "theirs"), [(1.0, 5660), (10.0, 825)])
+@pytest.mark.filterwarnings("ignore:fliphat")
+def test_figure_1_can_be_had_by_the_authors_settings_and_their_beta(epsilon: float, theirs: float) -> None:
+    """Ten seeds scatter by less than 15 % of the mean; the text's M0 has 27 000 and 4 200."""
+    beta = [0.7484, 0.637, 0.6345, 0.6964, 0.7199]
+    config = {"preset": "authors", "C": sum(beta), "epsilon": epsilon, "calibration": "published"}
 
-    def release(gradient: str, eta: float) -> Any:
-        agent: Any = make("fliphat", sparse(), seed=0, epsilon=math.inf, M=3, s=5, gradient=gradient, eta=eta)
-        x, y = records(63, seed=1)
-        agent.update(np.tile(x[:, None], (1, 3, 1)), np.zeros(63, int), y)
-        return agent.release
+    def regret(seed: int) -> float:
+        env = gym.make(SPARSE, beta=beta).unwrapped
+        return float(play(env, make("fliphat", env, seed=seed, **config), seed=seed).regret[-1])
 
-    np.testing.assert_allclose(release("sum", 0.4 / 32), release("mean", 0.4), rtol=1e-12)
-    assert Config(gradient="sum").step == 1e-4 and Config().step == 0.4
+    assert np.mean([regret(seed) for seed in range(10)]) == pytest.approx(theirs, rel=0.2)
 
 
 def test_the_sensitivity_is_four_x_max_times_the_published_one() -> None:
@@ -300,6 +299,6 @@ def squared_errors(rows: int, seed: int) -> list[float]:
     for kind, noise in zip(kinds, noises, strict=True):
         config = Config(**kind)
         peel, _ = calibrate(config, rows, min(config.s, 400), config.concentrated())
-        estimate = n_iht(loss, partial(peel.release, rng=noise), config.iterations(rows), config.step, config.C)
+        estimate = n_iht(loss, partial(peel.release, rng=noise), config.iterations(rows), config.eta, config.C)
         found.append(float(((estimate - theta) ** 2).sum()))
     return found

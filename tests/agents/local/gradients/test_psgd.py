@@ -39,6 +39,7 @@ def test_the_gradient_of_the_network_is_that_of_its_loss() -> None:
     assert model.summed_gradient(model.features(x), y, theta) == pytest.approx(each.sum(axis=0))
 
 
+@pytest.mark.wide
 def test_a_hidden_layer_tells_what_a_linear_score_cannot() -> None:
     test, rows = crossed(4000, 9), (crossed(4000, 1), crossed(200, 2))
     found = {}

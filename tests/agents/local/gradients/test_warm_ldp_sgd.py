@@ -117,6 +117,7 @@ def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(name: str) -> Non
     assert together.ledger.spent() == alone.ledger.spent() and together.ledger.releases == 40
 
 
+@pytest.mark.wide_at("psgd-*")
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_labels_that_are_known_teach_as_feedback_does(name: str) -> None:
     bandit: Any = make(name, classification(USERS), seed=0)

@@ -361,3 +361,27 @@ def test_the_published_preset_is_the_published_mechanism_warns_and_promises_noth
         other = agent_of(env, preset="published", calibration="published", kappas=(0.0, 0.0, 0.0, 0.0))
     play(env, other, seed=0, checkpoints=[5000])
     assert math.isinf(other.ledger.spent_epsilon()) and len(other.oracle.forest.tree) > 3
+
+
+@pytest.mark.parametrize("calibration", ["published", "correct"])
+@pytest.mark.filterwarnings("ignore:lplr")
+def test_without_noise_the_paper_finds_theta_on_its_second_layer(calibration: str) -> None:
+    """Rewards are +-1, so a slope has a standard error of 1 / sqrt(sum of (u . phi)^2) at most; six worlds, 4 of them.
+
+    False alarms: 6 x 6e-5 a bin.
+    """
+    n, found = 400_000, 0
+    for seed in range(6):
+        env = world(n, n_arms=1, support=200, design="case1", delta=0.3)
+        agent = agent_of(
+            env, seed, preset="published", calibration=calibration, epsilon=math.inf, kappas=(0.0,) * 4, first=n
+        )
+        play(env, agent, n, seed=seed, checkpoints=[n])
+        oracle = agent.oracle
+        second = np.flatnonzero(oracle.forest.depth == 2)
+        truth = oracle.forest.direction(second) @ env.unwrapped.problem.theta
+        error = oracle.forest.slopes[second, 1] - truth
+        assert len(second) == len(oracle.psi) and np.abs(truth).max() > 0.3
+        assert (np.abs(error) * np.sqrt(n / 4 * oracle.psi * oracle.strength) < 4).all()
+        found += len(second)
+    assert found >= 6

@@ -178,6 +178,7 @@ def test_it_learns_the_weak_direction_and_ldp_greedy_does_not() -> None:
     assert 500 < mean_regret("prec", 10**7, 4) < 32_000 < mean_regret("ldp-greedy", 10**7, 4)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("policy", "runs"), [("thompson", 3), pytest.param("elimination", 8, marks=pytest.mark.slow)])
 def test_more_noise_costs_regret(policy: str, runs: int) -> None:
     """Means of runs at T = 10^6, four standard errors within their limits or more; uniform play has 13 500."""

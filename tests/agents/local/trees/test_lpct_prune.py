@@ -8,8 +8,8 @@ from privbandit_agents import make, play
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.trees.lpct_prune import PrunedTree
-from privbandit_agents.local.trees.partition import max_edge
-from privbandit_agents.local.trees.printed import PrintedTree
+from privbandit_agents.local.trees.partition import grow, max_edge
+from privbandit_agents.local.trees.printed import AuthorsTree, PrintedTree
 from privbandit_agents.local.trees.report import LeafReport
 
 from privbandit_envs.families.classification import eta
@@ -159,3 +159,75 @@ def test_the_printed_rule_answers_by_noise_where_the_known_noise_rule_does_not()
         x = np.random.default_rng(1).random((2000, 2)).astype(np.float32)
         right[rule] = np.mean(agent.chances(x).argmax(axis=1) == (eta(x) > 0.5))
     assert right["known-noise"] > right["printed"] + 0.05
+
+
+def nearest_leaf(tree: AuthorsTree, node: int) -> int:
+    below = tree.partition.children[node]
+    return 0 if tree.partition.leaf[node] >= 0 else 1 + min(nearest_leaf(tree, int(child)) for child in below)
+
+
+def authors_answer(tree: AuthorsTree, total: Any, users: int, start: int) -> bool:
+    """Return the label of a leaf as the authors' repository finds it: from itself up, with a grid for lambda."""
+    sums, rows, ones = (tree.partition.gather(values) for values in (total, tree.rows_of_leaves, tree.counts[:, 1:]))
+    epsilon, found = tree.epsilon / 2, []
+    highest = max(1, tree.depth - math.floor(math.log2(users * tree.epsilon**2 + 1) / 3))
+    node = start
+    for _ in range(highest + 1):
+        j = nearest_leaf(tree, node)
+        k = tree.depth - j
+        (U, V), Q, W = sums[node], float(rows[node, 0]), float(ones[node, 0])
+        c, public = math.log(users + tree.rows[0, 0] + 2) + k + 1, math.log(tree.rows[0, 0] + 2) + k + 1
+        worth = 2 ** (j + 1) * (2 * math.log(2 * users + 2) + epsilon * 2 ** (-k / 2) * math.sqrt(c)) ** 2 / c
+        noise = worth * users / epsilon**2
+        answer, clear = W / Q > 0.5, abs(W / Q - 0.5) * math.sqrt(Q / public)
+        if U > 0 and V > 0 and (V > U or noise <= U):
+            spread, V = (noise, U) if V > U else (U, V)
+            grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e8, 4001)])
+            same = (V / U > 0.5) == (W / Q > 0.5)
+            grid = grid if same else grid[:1]
+            statistics = np.abs((V + grid * W) / (U + grid * Q) - 0.5) * (U + grid * Q)
+            best = float((statistics / np.sqrt(c * (spread + grid**2 * Q))).max())
+            if best >= clear:
+                answer, clear = V / U > 0.5, best
+        found.append((clear, answer))
+        if clear >= 1:
+            return bool(answer)
+        node = max(int(tree.partition.parent[node]), 0)
+    return bool(max(found, key=lambda each: each[0])[1])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0, 40.0])
+@pytest.mark.parametrize("rows", [30, 400])
+def test_the_authors_rule_is_theirs_leaf_by_leaf(epsilon: float, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    x, y, users, depth = rng.random((rows, 2)), rng.integers(0, 2, rows), 4000, 5
+    partition = grow("occupied", x, y, depth)
+    tree: Any = AuthorsTree(partition, x, y, epsilon, depth)
+    tree.rows_of_leaves, m = tree.counts.sum(axis=1, keepdims=True), partition.leaves
+    for spread in (5.0, 100.0, 1000.0):
+        U = users / m + spread * rng.standard_normal(m)
+        total = np.stack([U, U / 2 + spread * rng.standard_normal(m)], axis=1)
+        answers = tree.predict(total, users).argmax(axis=1)
+        expected = [authors_answer(tree, total, users, int(node)) for node in partition.of_leaf]
+        assert (answers == expected).all()
+
+
+def test_the_authors_rule_reports_with_half_of_the_budget() -> None:
+    agents: Any = [
+        make("lpct-prune", classification(USERS), seed=0, report="laplace", epsilon=2.0, rule=rule)
+        for rule in ("authors", "printed")
+    ]
+    assert [agent.learner.report.randomizer.epsilon for agent in agents] == [1.0, 2.0]
+    with pytest.raises(ValueError, match="rule authors reads U and V"):
+        make("lpct-prune", classification(USERS), rule="authors")
+
+
+@pytest.mark.parametrize(("rule", "least"), [("occupied", 1), ("occupied", 5), ("cart", 5)])
+def test_no_leaf_has_fewer_public_rows_than_asked_for(rule: Any, least: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((100, 2)), rng.integers(0, 2, 100)
+    partition = grow(rule, x, y, 6, least=least)
+    counts = np.bincount(partition.find(x), minlength=partition.leaves)
+    assert counts.min() >= least and partition.leaves > 4
+    with pytest.raises(ValueError, match="min_samples_leaf needs partition occupied or cart; got 2 with max-edge"):
+        make("lpct", classification(USERS), min_samples_leaf=2)

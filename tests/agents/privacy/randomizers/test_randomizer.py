@@ -74,6 +74,7 @@ def test_the_likelihood_ratio_reaches_epsilon_and_never_exceeds_it(name: str, ep
     assert (logs[1] - logs[0]).max() >= epsilon - 1e-9
 
 
+@pytest.mark.wide_at("0.7-*")
 @every
 @pytest.mark.parametrize("epsilon", [0.7, 2.5])
 def test_reports_follow_their_density(name: str, epsilon: float) -> None:
@@ -138,6 +139,7 @@ def crowd(r: LocalRandomizer, n: int) -> tuple[np.ndarray, Any]:
     return cells, values
 
 
+@pytest.mark.wide_at("bin-cap-given", "bin-cap-number", "hemisphere-radius", "signed-all", "subset-active")
 @every
 def test_sums_have_the_law_of_the_summed_reports(name: str) -> None:
     """KS at p > 1e-4 for an own cell, another one and a contrast of all; 3/2 and 2/3 of the scale are rejected."""
@@ -197,6 +199,7 @@ def test_sums_exist_where_they_should(name: str) -> None:
     assert ALL[name](math.inf).exact_sum
 
 
+@pytest.mark.wide_at("bin-cap-given", "bin-cap-number", "hemisphere-radius", "signed-all", "subset-active")
 @every
 def test_users_by_counts_are_users(name: str) -> None:
     """KS at p > 1e-4 against the sum over the same users one by one; a user more or fewer shows in the mean."""

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from privbandit_envs.datasets.hotels import prepare as hotels
 from privbandit_envs.datasets.hotels import read as expedia
@@ -44,6 +45,7 @@ def test_a_search_is_one_block_of_rows_with_at_most_one_booking() -> None:
     assert (columns["srch_destination_id"] == TOP).sum() > 1000
 
 
+@pytest.mark.wide
 def test_the_preferences_of_a_large_sample_are_recovered() -> None:
     theta, truth = prepared(4000).theta["full"].reshape(11, 19), preferences()
     seen = np.s_[:, :-HISTORY]

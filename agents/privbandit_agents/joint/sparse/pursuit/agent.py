@@ -99,7 +99,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         self.release = np.zeros(self.dim)
         self.pursuit = Pursuit(MEDIAN * config.reward_scale)
-        latest = max(1, (config.horizon or 20_000) // 4)
+        latest = max(1, config.counted(config.horizon or 20_000) // 4)
         self.length, self.batch = config.first or users_at_first(self.dim, self.rho, latest), 0
         self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
 

@@ -62,7 +62,7 @@ def maps_of(made: Study) -> list[TrustMap]:
         assert isinstance(trial, Trial)
         users = even_checkpoints(trial.horizon, trial.checkpoints).astype(np.float64)
         arrays = {"checkpoints": users, "regret": curve(trial, users), "reward": users, "seconds": np.ones(1)}
-        kind = {"l": "local 1, exact", "j": "joint 1, 1e-05, real"}.get(trial.agent[0], "none")
+        kind = {"l": "local 1 a visit, exact", "j": "joint 1, 1e-05 a visit, real"}.get(trial.agent[0], "none")
         notes = {"simulation": "users", "privacy": "none" if trial.agent == "linucb" else kind}
         results[trial.name] = Finished("trial", trial.spec, trial.settings, arrays, notes)
     ((spec, places),) = made.maps
@@ -74,10 +74,10 @@ def test_a_map_says_what_was_measured() -> None:
     assert (one.panel, two.panel) == ("epsilon = 1", "epsilon = 2")
     uniform, linucb, greedy, noisy, joint = one.places[0]
     assert uniform and linucb and greedy and noisy and joint
-    assert (uniform.mean, uniform.failed, uniform.notion) == (1, 1, "none")
-    assert (linucb.mean, linucb.failed, linucb.late) == pytest.approx((0.1, 0, 0.1))
-    assert (greedy.mean, greedy.median, greedy.failed) == pytest.approx((0.325, 0.1, 0.25))
-    assert (joint.mean, joint.late) == pytest.approx((0.1, 0)) and (joint.notion, joint.seeds) == ("joint", SEEDS)
+    assert (uniform.mean.value, uniform.failed, uniform.notion) == (1, 1, "none")
+    assert (linucb.mean.value, linucb.failed, linucb.late) == pytest.approx((0.1, 0, 0.1))
+    assert (greedy.mean.value, greedy.median, greedy.failed) == pytest.approx((0.325, 0.1, 0.25))
+    assert (joint.mean.value, joint.late) == pytest.approx((0.1, 0)) and (joint.notion, joint.seeds) == ("joint", SEEDS)
     assert one.over_best(0, 2) == pytest.approx(3.25) and one.over_best(0, 3) == one.over_best(0, 4) == 1
     assert two.places[1][4] is None and two.places[1][1] == one.places[1][1]  # no budget: in every map
 

@@ -1,6 +1,5 @@
 """Figures of a table of results: regret along the users, and the frontier of regret and privacy."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -9,8 +8,8 @@ from matplotlib.figure import Figure
 from privbandit_agents.experiments.drawing.bars import draw_bars
 from privbandit_agents.experiments.drawing.figures import REGRET, composed, y_label
 from privbandit_agents.experiments.drawing.layout import Panel
-from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of, settings_of
-from privbandit_agents.experiments.drawing.style import Line, guarantees
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, one_budget, panels_of, settings_of
+from privbandit_agents.experiments.drawing.style import guarantees
 from privbandit_agents.experiments.schema.figures import FigureSpec
 from privbandit_envs.validate import one_of
 
@@ -98,8 +97,3 @@ def promised(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
     """Return notion, epsilon and delta of the agents in a table; those that it does not have are None."""
     missing = [pl.lit(None).alias(name) for name in ("notion", "epsilon", "delta") if name not in frame.columns]
     return frame.with_columns(missing).select("notion", "epsilon", "delta").unique(maintain_order=True).rows()
-
-
-def one_budget(panels: Mapping[str, Sequence[Line]]) -> bool:
-    """Return whether the private agents of all panels have one epsilon, so that there is nothing along it."""
-    return len({float(x) for lines in panels.values() for line in lines if not line.level for x in line.x}) == 1

@@ -15,8 +15,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import PRIVATE, ranks
-from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of
-from privbandit_agents.experiments.drawing.plots import one_budget
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, one_budget, panels_of
 from privbandit_agents.experiments.drawing.style import Line, readable, styles_of
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.html_table import Column, table

@@ -78,10 +78,14 @@ WALLS = (
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
     Wall((f"{PRIVACY}._validate",), ()),
+    Wall((f"{PRIVACY}.vectors",), ()),
     Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
     Wall((f"{PRIVACY}.mechanisms",), (f"{PRIVACY}.accounting", f"{PRIVACY}._validate"), lazily=frozenset({"opendp"})),
     *(
-        Wall((f"{PRIVACY}.{room}",), tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate")))
+        Wall(
+            (f"{PRIVACY}.{room}",),
+            tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate", "vectors")),
+        )
         for room in ("randomizers", "contributions")
     ),
     # algorithms know what they are made of, and not each other
@@ -90,6 +94,7 @@ WALLS = (
         (
             f"{PRIVACY}.accounting",
             f"{PRIVACY}._validate",
+            f"{PRIVACY}.vectors",
             f"{PRIVACY}.mechanisms.symmetric",
             f"{E}.files",
             *PUBLIC_MATHS,

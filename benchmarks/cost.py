@@ -114,7 +114,7 @@ def before(checkout: str, name: str, env_id: str, rounds: int) -> str:
     except subprocess.CalledProcessError as error:
         if "MemoryError" in error.stderr:
             return f"more than {MOST_MEMORY / 2**30:.0f} GiB"
-        if "agent must be one of" in error.stderr or " plays " in error.stderr:
+        if "agent must be one of" in error.stderr or "no agent is called" in error.stderr or " plays " in error.stderr:
             return "-"
         raise
 

@@ -160,7 +160,7 @@ def test_without_public_rows() -> None:
         ValueError, match=r"classes must be given .* as in classes=\[0, 1\]: labels are private, so that"
     ):
         LPCTClassifier().fit(x, y)
-    with pytest.raises(ValueError, match="did you mean 'lpct'"):
+    with pytest.raises(ValueError, match="did you mean lpct"):
         AgentClassifier("lpctt").fit(x, y)
 
 

@@ -452,9 +452,9 @@ def execute(
     code = show(shown, folder, console_out(), err(), look or Look()) if shown else 0
     if (missing := len(whole) - len(failures) - len(shown)) > 0:
         way_out = f"privbandit report {shlex.quote(str(folder))} draws all that is there."
-        print(f"{missing} trials of other shards are missing: {way_out}", file=sys.stderr)
+        print(said(f"{missing} trials of other shards are missing: {way_out}"), file=sys.stderr)
     for line in told(failures):
-        print(line, file=sys.stderr)
+        print(said(line), file=sys.stderr)
     return UNFINISHED if failures else code
 
 

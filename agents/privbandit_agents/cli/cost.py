@@ -27,7 +27,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.text import table
+from privbandit_agents.experiments.text import paragraph, table
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator
@@ -90,7 +90,8 @@ class Costs:
     def __str__(self) -> str:
         cells = [(row.name, interval(row), share(row), row.agent) for row in self.rows]
         heads = ("policy", "reward per user", "gain kept", "agent")
-        return "\n".join([*table(cells, heads), "", headline(self.rows), *self.absent, verdict(self.gaps)])
+        sentences = (headline(self.rows), *self.absent, verdict(self.gaps))
+        return "\n".join([*table(cells, heads), "", *(line for told in sentences for line in paragraph(told))])
 
 
 def cost(

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,6 +15,7 @@ from privbandit_agents.cli import grammar
 from privbandit_agents.cli.grammar import opt
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.running.progress import Lines
+from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.validate import count, positive
@@ -125,7 +126,13 @@ def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: in
         progress.update(task, description="fitting the choice model")
         found = hotels.prepare(searches, path.name, max_hotels=max_hotels, min_items=min_items, ridge=ridge)
         prepared.save(found, out)
-    print("\n".join(summary(searches, found, out)))
+    tell(summary(searches, found, out))
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Print sentences in lines that fit, and code and paths as they are."""
+    for line in lines:
+        print(*([line] if line.startswith(("gym.make", "written: ")) else paragraph(line)), sep="\n")
 
 
 def write_sample(path: Path, searches: int, seed: int) -> None:
@@ -150,7 +157,7 @@ def prepare_rows(name: str, path: Path | None, out: Path | None) -> None:
     with interruptible(f"data {name}"), usage_errors(f"data {name}"), bar() as progress:
         task = progress.add_task("reading", total=None)
         found = lpct.get(name, path, out, lambda rows: progress.update(task, completed=rows))
-    print("\n".join(rows_summary(found, target, name if out is None else str(target))))
+    tell(rows_summary(found, target, name if out is None else str(target)))
 
 
 def write_rows_sample(name: str, path: Path, rows: int, seed: int) -> None:

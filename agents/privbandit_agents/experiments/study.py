@@ -180,7 +180,7 @@ def carry_out(
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*told(failures), *idle, *lost]
     for problem in problems:
-        print(problem, file=sys.stderr)
+        print(said(problem), file=sys.stderr)
     against = study.decides and any(verdict.surprising for verdict in verdicts)
     return AGAINST if against else UNFINISHED if problems else 0
 
@@ -315,7 +315,7 @@ def show(
         note = f"note: these are results of {len(versions)} versions of the code ({', '.join(versions)});"
         print(said(f"{note} another --out keeps them apart."), file=err.file)
     if lost:
-        print(*lost, sep="\n", file=sys.stderr)
+        print(*map(said, lost), sep="\n", file=sys.stderr)
         return UNFINISHED
     print(f"figure:  {figure}\ntable:   {folder / 'table.md'} (and .csv)")
     print(f"results: {folder / 'results.csv'} (and .parquet)")

@@ -1,5 +1,6 @@
 """TensorBoard events: the documented tags, few points, and no doubling."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -184,7 +185,7 @@ def test_a_plain_loop_a_loop_like_cleanrl_s_and_a_model_of_sb3_stand_in_one_fold
         plain.step(0)
     plain.close()
     many = gym.vector.SyncVectorEnv(
-        [lambda k=k: world(f"cleanrl-{k}") for k in range(2)], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP
+        [partial(world, f"cleanrl-{k}") for k in range(2)], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP
     )
     many.reset(seed=0)
     for _ in range(100):

@@ -15,7 +15,7 @@ from privbandit_agents.zoo.registry import can_play, generator
 LINEAR = "privbandit/Linear-v0"
 
 BAD: list[tuple[str, dict[str, Any], type[Exception], str]] = [
-    ("linucp", {}, ValueError, "did you mean 'linucb'?"),
+    ("linucp", {}, ValueError, "did you mean linucb?"),
     ("linucb", {"alfa": 1}, TypeError, "linucb has no setting 'alfa' (did you mean 'alpha'?)"),
     ("linucb", {"alpha": -1}, ValueError, "alpha must be >= 0; got -1."),
     ("linucb", {"alpha": float("nan")}, ValueError, "alpha must be a finite number; got nan."),

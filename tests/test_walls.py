@@ -77,10 +77,13 @@ WALLS = (
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
-    Wall((f"{PRIVACY}._validate",), ()),
-    Wall((f"{PRIVACY}.vectors",), ()),
+    Wall((f"{PRIVACY}._validate", f"{PRIVACY}.vectors"), ()),
     Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
-    Wall((f"{PRIVACY}.mechanisms",), (f"{PRIVACY}.accounting", f"{PRIVACY}._validate"), lazily=frozenset({"opendp"})),
+    Wall(
+        (f"{PRIVACY}.mechanisms",),
+        (f"{PRIVACY}.accounting", f"{PRIVACY}._validate", f"{PRIVACY}.vectors"),
+        lazily=frozenset({"opendp"}),
+    ),
     *(
         Wall(
             (f"{PRIVACY}.{room}",),

@@ -130,7 +130,7 @@ def test_an_agent_that_counts_all_visits_is_refuted(kind: type[Any], monkeypatch
 @pytest.mark.wide
 def test_a_cap_of_three_with_the_noise_of_one_is_refuted(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     name = registered(monkeypatch, kind, Loose, counts=Three)
-    assert refuted(GAMES[kind], name, 43, 3000)
+    assert refuted(GAMES[kind], name, 43, 1500)
 
 
 @pytest.mark.parametrize(("kind", "mixin"), [(JDPLinUCB, ForgetsState), (LDPGreedy, Forgets)])

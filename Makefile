@@ -30,7 +30,9 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about two minutes)
+demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about a minute; a first figure in seconds)
+	$(BIN)/privbandit run --env privbandit/Linear-v0 --agent uniform --agent linucb --agent jdp-linucb --seeds 5 \
+	  --set dim=5 --users 20000 --out runs/first
 	$(BIN)/privbandit run demo
 	$(BIN)/privbandit frontier runs/demo
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 
 only_tells = False
-"""Whether the command runs and is asked for a text alone: ``privbandit_agents`` looks here, and then loads nothing."""
+"""Whether the command is asked for a text alone: ``privbandit_agents`` looks here, and then loads no environments."""
 
 
 def main() -> None:

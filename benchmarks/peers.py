@@ -111,6 +111,17 @@ def tight(users: Users) -> Any:
     return np.array(actions)
 
 
+def own(env: Any, users: Users) -> Any:
+    """Serve by this package's LinUCB, as ``play`` does, who gets contexts and rewards for free like all others."""
+    agent: Any = make("linucb", env, seed=1, alpha=ALPHA)
+    contexts, answer = agent.contexts_of(users.contexts), users.rewards.item
+    parts = [
+        agent.serve_in_turn(contexts[first : first + 512], lambda user, arm, first=first: answer(first + user, arm))
+        for first in range(0, len(contexts), 512)
+    ]
+    return np.concatenate(parts)
+
+
 def with_coba(users: Users) -> Any:
     """Serve by ``coba``'s LinUCB, whose one regression needs features of arms."""
     learners = import_module("coba.learners")
@@ -212,6 +223,7 @@ def linucb(options: Options) -> Iterator[Row]:
         turns: dict[str, Turn] = {OURS: partial(by_play, {}, env, horizon)}
         if users.contexts.ndim == 2:
             turns[f"{OURS}, intercept=False"] = partial(by_play, {"intercept": False}, env, horizon)
+        turns[f"{OURS}, users for free"] = partial(by_table, partial(own, env), users)
         turns |= {name: partial(by_table, serve, users) for name, serve in QUICK.items()}
         rounds = [{name: turn() for name, turn in turns.items()} for _ in range(TURNS)]
         best = {name: min(taken[name] for taken in rounds) for name in turns}

@@ -77,11 +77,18 @@ WALLS = (
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
-    Wall((f"{PRIVACY}._validate",), ()),
+    Wall((f"{PRIVACY}._validate", f"{PRIVACY}.vectors"), ()),
     Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
-    Wall((f"{PRIVACY}.mechanisms",), (f"{PRIVACY}.accounting", f"{PRIVACY}._validate"), lazily=frozenset({"opendp"})),
+    Wall(
+        (f"{PRIVACY}.mechanisms",),
+        (f"{PRIVACY}.accounting", f"{PRIVACY}._validate", f"{PRIVACY}.vectors"),
+        lazily=frozenset({"opendp"}),
+    ),
     *(
-        Wall((f"{PRIVACY}.{room}",), tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate")))
+        Wall(
+            (f"{PRIVACY}.{room}",),
+            tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate", "vectors")),
+        )
         for room in ("randomizers", "contributions")
     ),
     # algorithms know what they are made of, and not each other
@@ -90,6 +97,7 @@ WALLS = (
         (
             f"{PRIVACY}.accounting",
             f"{PRIVACY}._validate",
+            f"{PRIVACY}.vectors",
             f"{PRIVACY}.mechanisms.symmetric",
             f"{E}.files",
             *PUBLIC_MATHS,

@@ -11,23 +11,18 @@ The base classes of agents, the types of their settings, the worlds that they pl
 import sys
 from typing import TYPE_CHECKING
 
+from privbandit_agents import privacy
 from privbandit_agents.faces import lazily
 
 if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the command, asked for a text: nothing is played
-    from privbandit_agents import privacy
-    from privbandit_agents.base.agent import Agent, CentralAgent, Guarantee, LocalAgent
-    from privbandit_agents.base.learning import LearningAgent
-    from privbandit_agents.base.shuffling import ShuffleAgent
-    from privbandit_agents.playing.play import Result, play
-    from privbandit_agents.playing.saving import load, save
-    from privbandit_agents.privacy.accounting.ledger import Ledger as Ledger
-    from privbandit_agents.zoo.entries import AGENTS
-    from privbandit_agents.zoo.plugins import register_agent
-    from privbandit_agents.zoo.registry import make
-    from privbandit_envs import __version__ as __version__
+    import privbandit_envs as _worlds  # noqa: F401 (registers the environments)
 
 if TYPE_CHECKING:
     from privbandit_agents.base.agent import (
+        Agent,
+        CentralAgent,
+        Guarantee,
+        LocalAgent,
         arms_or_context,
         arms_with_features,
         assortments,
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
         n_arms,
         next_change,
     )
+    from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.present import choose_present
     from privbandit_agents.base.reports import Inputs
     from privbandit_agents.base.settings import (
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
         PrivateSettings,
         Settings,
     )
+    from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.classifiers import AgentClassifier
     from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.analysis.load import load_results
@@ -60,9 +57,15 @@ if TYPE_CHECKING:
     from privbandit_agents.logs.simulator import check_simulator, from_log, replay
     from privbandit_agents.playing.board import LogRegret
     from privbandit_agents.playing.many import play_many
+    from privbandit_agents.playing.play import Result, play
+    from privbandit_agents.playing.saving import load, save
     from privbandit_agents.privacy import *  # noqa: F403
+    from privbandit_agents.zoo.entries import AGENTS
     from privbandit_agents.zoo.explore import Explore
     from privbandit_agents.zoo.foreign import ForeignAgent
+    from privbandit_agents.zoo.plugins import register_agent
+    from privbandit_agents.zoo.registry import make
+    from privbandit_envs import __version__
 
 __all__ = [
     "AGENTS",
@@ -110,6 +113,7 @@ __all__ += [
 ]
 
 _homes = {
+    "privbandit_envs": "__version__",
     ".zoo.explore": "Explore",
     ".logs.estimates": "dr ips snips",
     ".logs.obp": "to_obp",
@@ -118,7 +122,15 @@ _homes = {
     ".logs.simulator": "check_simulator from_log replay",
     ".playing.board": "LogRegret",
     ".playing.many": "play_many",
-    ".base.agent": "arms_or_context arms_with_features assortments labels_of_contexts n_arms next_change",
+    ".base.agent": "Agent CentralAgent Guarantee LocalAgent arms_or_context arms_with_features assortments "
+    "labels_of_contexts n_arms next_change",
+    ".base.learning": "LearningAgent",
+    ".base.shuffling": "ShuffleAgent",
+    ".playing.play": "Result play",
+    ".playing.saving": "load save",
+    ".zoo.entries": "AGENTS",
+    ".zoo.plugins": "register_agent",
+    ".zoo.registry": "make",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive PrivateSettings Settings",
     ".base.present": "choose_present",
     ".base.reports": "Inputs",
@@ -132,8 +144,7 @@ _homes = {
     ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
 }
 
-if "privacy" in globals():
-    __all__ += privacy.__all__
-    _homes[".privacy"] = " ".join(privacy.__all__)
+__all__ += privacy.__all__
+_homes[".privacy"] = " ".join(privacy.__all__)
 
 __getattr__, __dir__ = lazily(__name__, _homes)

@@ -10,7 +10,7 @@ paper's eleven ``tables``. ``hotels`` reads, prepares and keeps hotel searches f
 import warnings
 from pathlib import Path
 
-from privbandit_envs.datasets import bundled, csv, openml, tables
+from privbandit_envs.datasets import bundled, tables
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.validate import did_you_mean, shown
 
@@ -63,6 +63,8 @@ def _read(source: str, label: str | None) -> Dataset:
     if source in tables.NAMES:
         return tables.load(source)
     if source.startswith(OPENML):
+        from privbandit_envs.datasets import openml
+
         return openml.fetch(source.removeprefix(OPENML), label)
     path = Path(source).expanduser()
     if path.suffix == ".npz":
@@ -72,4 +74,6 @@ def _read(source: str, label: str | None) -> Dataset:
             f"source must be one of {', '.join(NAMES)}, {OPENML}<id or name>, or the path of a CSV file; "
             f"got {shown(source)}{did_you_mean(source, NAMES)}."
         )
+    from privbandit_envs.datasets import csv
+
     return csv.read(path, label)

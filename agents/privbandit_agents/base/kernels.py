@@ -57,7 +57,7 @@ class KernelFeatures:
     @cached_property
     def squares(self) -> Floats:
         """Squared lengths of the places, shape (m,)."""
-        return np.vecdot(self.places, self.places)
+        return np.asarray(np.vecdot(self.places, self.places))
 
 
 def finite(x: Floats) -> Floats:

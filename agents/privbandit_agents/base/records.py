@@ -106,10 +106,10 @@ def records_of(
         ValueError: the numbers of contexts, actions and feedback differ. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
-    if isinstance(feedback, np.ndarray) and feedback.dtype == FLOAT64 and feedback.ndim == 1 and not single:
-        n = (len(feedback),)
-        arrays = isinstance(context, np.ndarray) and isinstance(action, np.ndarray)
-        if arrays and (context.dtype, context.shape, action.dtype, action.shape) == (dtype, n + shape, INT64, n):
+    if isinstance(context, np.ndarray) and isinstance(action, np.ndarray) and isinstance(feedback, np.ndarray):
+        n = feedback.shape
+        kinds = context.dtype == dtype and action.dtype == INT64 and feedback.dtype == FLOAT64
+        if kinds and len(n) == 1 and context.shape == n + shape and action.shape == n + single:
             return Records(context, existing(action, action_space), feedback)  # as all of this makes them
     needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)

@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.blas import ddot
 
 Floats = NDArray[np.float64]
 
@@ -34,4 +34,5 @@ def modest(numbers: NDArray[Any], bound: float) -> bool:
     (True, False, False)
     """
     flat = numbers.ravel()
-    return not flat.size or bool(ddot(flat, flat) <= bound * bound)  # numpy's products warn of an overflow
+    within = not flat.size or scipy.linalg.blas.ddot(flat, flat) <= bound * bound  # numpy would warn of an overflow
+    return bool(within)

@@ -9,8 +9,6 @@ A package names a module of its own in the entry points of its ``pyproject.toml`
     acme = "acme_bandits.agents"
 """
 
-import importlib
-import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +65,6 @@ def wrong_with(entry: "EntryPoint") -> str:
     before = dict(AGENTS)
     worlds = {id: spec for id, spec in gym.registry.items() if id.startswith("privbandit/")}
     try:
-        wake()
         entry.load()
         for name in AGENTS.keys() - before.keys():
             AGENTS[name].load()
@@ -89,11 +86,3 @@ def wrong_with(entry: "EntryPoint") -> str:
 def said_by(entry: "EntryPoint") -> str:
     package = f" of the package {entry.dist.name}" if entry.dist is not None else ""
     return f"the plug-in {entry.name!r}{package} ({entry.value})"
-
-
-def wake() -> None:
-    """Give the package its names if the command has left them out since it only shows text."""
-    command = sys.modules.get("privbandit")
-    if getattr(command, "only_tells", False):
-        command.only_tells = False  # type: ignore[union-attr]
-        importlib.reload(sys.modules["privbandit_agents"])

@@ -6,15 +6,14 @@ Data sets of the UCI repository are downloaded on first use; the others are prep
 data NAME PATH``. ``sources`` lists the steps for each.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from privbandit_envs.datasets import store
 from privbandit_envs.datasets.dataset import Dataset
-from privbandit_envs.datasets.tables import data, download
+from privbandit_envs.datasets.tables import data
 from privbandit_envs.datasets.tables.data import PreparedTable as PreparedTable
-from privbandit_envs.datasets.tables.prepare import prepare as prepare
 from privbandit_envs.datasets.tables.sources import SOURCES as SOURCES
-from privbandit_envs.datasets.tables.table import Tick
 
 __all__: list[str] = []
 
@@ -41,7 +40,16 @@ def load(name: str) -> Dataset:
     return data.load(path).data
 
 
-def get(name: str, path: Path | None = None, out: Path | None = None, tick: Tick = lambda rows: None) -> PreparedTable:
+def prepare(name: str, path: Path, tick: Callable[[int], None] = lambda rows: None, called: str = "") -> PreparedTable:
+    """Read the files of a data set and prepare it, as ``preparing.prepare`` does."""
+    from privbandit_envs.datasets.tables import preparing  # readers that are seldom needed
+
+    return preparing.prepare(name, path, tick, called)
+
+
+def get(
+    name: str, path: Path | None = None, out: Path | None = None, tick: Callable[[int], None] = lambda rows: None
+) -> PreparedTable:
     """Prepare a data set and keep it.
 
     Args:
@@ -56,6 +64,8 @@ def get(name: str, path: Path | None = None, out: Path | None = None, tick: Tick
         ValueError: a malformed file or a wrong checksum.
         OSError: it cannot be written.
     """
+    from privbandit_envs.datasets.tables import download  # which is seldom needed
+
     folder, source = out or store.folder(), SOURCES[name]
     if path is None:
         if source.url is None:

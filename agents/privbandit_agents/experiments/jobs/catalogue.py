@@ -14,7 +14,6 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 import privbandit_envs  # noqa: F401 (registers the environments)
-from privbandit_agents.experiments.store.provenance import source_of
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
@@ -116,6 +115,8 @@ def agent_defaults(name: str) -> dict[str, Any]:
 
 def env_source(id: str) -> str | None:
     """Return a hash of the source of an environment that is not ours, or None."""
+    from privbandit_agents.experiments.store.provenance import source_of  # which takes long to import
+
     played = env_class(id)
     creator: Any = load_env_creator(played) if isinstance(played, str) else played
     return source_of(creator)
@@ -123,6 +124,7 @@ def env_source(id: str) -> str | None:
 
 def agent_source(name: str) -> str | None:
     """Return a hash of the source of an agent that is not ours, or None."""
+    from privbandit_agents.experiments.store.provenance import source_of
     from privbandit_agents.zoo.registry import find
 
     return source_of(find(name).load())

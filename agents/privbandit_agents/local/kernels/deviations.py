@@ -98,7 +98,7 @@ def chances(scores: Floats) -> Floats:
     """Return the softmax of scores (n, K)."""
     likely = np.exp(scores - scores.max(axis=1, keepdims=True))
     likely /= likely.sum(axis=1, keepdims=True)
-    return likely
+    return np.asarray(likely)
 
 
 def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:

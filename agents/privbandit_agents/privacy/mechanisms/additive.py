@@ -31,6 +31,7 @@ from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gau
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss, pure, pure_loss
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.grid import held, rounded
+from privbandit_agents.privacy.vectors import modest
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 def finite(value: ArrayLike) -> Floats:
     """Return the value as a float64 array; raise ValueError if an entry is not finite."""
     array = np.asarray(value, dtype=np.float64)
-    if not np.isfinite(array).all():
+    if not modest(array, 1e100) and not np.isfinite(array).all():
         raise ValueError("a released value must be finite; got NaN or infinity (not shown: it may be raw data).")
     return array
 

@@ -267,7 +267,7 @@ class Hemisphere(LocalRandomizer):
         np.maximum(u, 0.5 / STEPS, out=u)
         scipy.special.ndtri(u, out=u)
         u = u / length(u) if len(u) > 1 else directions(u)
-        height = float(np.vecdot(u, block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
+        height = float(u.dot(block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
         return u if (height >= 0) == (bit < self.right) else -u
 
     def _unbias(self, reports: Array) -> Floats:

@@ -187,7 +187,9 @@ def main() -> None:
     print(f"settings, numbers at module level, numbers in classes: {' + '.join(map(str, knobs))} = {sum(knobs)}")
     print(f"functions: {sum(isinstance(node, ast.FunctionDef) for tree in trees.values() for node in ast.walk(tree))}")
     for name, source in examples().items():
-        print(f"files that ten rounds of {name} enter: {len(ten_rounds(name, source))}")
+        files = ten_rounds(name, source)
+        own = sum(file.startswith("agents/") for file in files)
+        print(f"files that ten rounds of {name} enter: {len(files)}, {own} of them without the environment's")
     for name in ("ldp-greedy", "jdp-linucb"):
         print(f"files that one update of {name} enters: {len(updates(name))}")
     prose = [text for tree in trees.values() for text in docstrings(tree)]

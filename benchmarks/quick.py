@@ -19,7 +19,7 @@ HEAD = """# Reference results at quick scale
 Every experiment has a scale at which its statements are decided in minutes, with fewer seeds and, where a grid is long,
 fewer of its values: `privbandit reproduce NAME --scale quick`. Hold your table against these: what holds here and not
 there is a fault, or another world. An interval that straddles its bound decides nothing; with few seeds that is no
-surprise. Written by `python benchmarks/quick.py`; CPU minutes are those of one core.
+surprise. Written by `python benchmarks/quick.py`; CPU minutes, where given, are those of one core.
 
 """
 

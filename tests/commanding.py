@@ -21,7 +21,7 @@ class Ended:
 
 def invoke(*arguments: str, columns: int | None = None) -> Ended:
     """Run a command in this process; ``columns`` is the width of the terminal that it thinks it has."""
-    commands.console_out.cache_clear(), commands.err.cache_clear()
+    forget()
     out, err = io.StringIO(), io.StringIO()
     code, error = 0, None
     environment = {} if columns is None else {"COLUMNS": str(columns)}
@@ -34,5 +34,11 @@ def invoke(*arguments: str, columns: int | None = None) -> Ended:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException as other:
             code, error = 1, other
-    commands.console_out.cache_clear(), commands.err.cache_clear()
+    forget()
     return Ended(code, out.getvalue(), err.getvalue(), error)
+
+
+def forget() -> None:
+    """Let the next command find out anew how wide its terminal is."""
+    commands.console_out.cache_clear()
+    commands.err.cache_clear()

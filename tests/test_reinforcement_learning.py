@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import polars as pl
 import pytest
 
 from privbandit_envs import ENV_IDS
@@ -22,7 +23,7 @@ FIXED = re.findall(r"^\| `(privbandit/\S+-fixed-v0)` \| `(\S+)` with", TEXT, fla
 
 
 def test_every_block_is_a_program_with_a_name() -> None:
-    assert len(BLOCKS) == TEXT.count("```python") == 4 and len(COMMANDS) == 1
+    assert len(BLOCKS) == TEXT.count("```python") == 5 and len(COMMANDS) == 1
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -33,10 +34,16 @@ def test_a_program_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
         pytest.skip(f"{NEEDS[name]} is not installed")
     program = tmp_path / name
     program.write_text(BLOCKS[name])
-    runpy.run_path(str(program))
+    made = runpy.run_path(str(program))
     if name == "train.py":
         regret = float(re.findall(r"regret a user: (\S+)", capsys.readouterr().out)[0])
         assert regret < 0.2  # uniform play has 0.27
+    if name == "figure.py":
+        frame, figure = (made[key] for key in ("frame", "figure"))
+        ends = frame.filter(checkpoint=500).group_by("label").agg(pl.col("regret").mean())
+        regrets = dict(ends.iter_rows())
+        assert {"linucb", "uniform", "my A2C"} == regrets.keys() and regrets["my A2C"] != regrets["uniform"]
+        assert "my A2C" in [text.get_text() for text in figure.axes[0].texts]
 
 
 @pytest.mark.slow  # the library loads for half a minute

@@ -97,8 +97,8 @@ WALLS = (
         (
             f"{PRIVACY}.accounting",
             f"{PRIVACY}._validate",
-            f"{PRIVACY}.mechanisms.symmetric",
             f"{PRIVACY}.vectors",
+            f"{PRIVACY}.mechanisms.symmetric",
             f"{E}.files",
             *PUBLIC_MATHS,
         ),

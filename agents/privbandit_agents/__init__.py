@@ -15,7 +15,7 @@ from privbandit_agents import privacy
 from privbandit_agents.faces import lazily
 
 if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the command, asked for a text: nothing is played
-    import privbandit_envs as _envs  # noqa: F401 (registers the environments)
+    import privbandit_envs as _worlds  # noqa: F401 (registers the environments)
 
 if TYPE_CHECKING:
     from privbandit_agents.base.agent import (

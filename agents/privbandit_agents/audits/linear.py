@@ -7,7 +7,7 @@ import numpy as np
 from privbandit_agents.audits.agents import AgentGame, CanaryGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.agent import AnyAgent, Array
 
 DIM, CANARIES = 8, 16
 
@@ -33,7 +33,7 @@ class CounterGame(CanaryGame):
         """Prepare the records, and how the canaries' rewards are read."""
         users, counter = 2 * CANARIES, self.agent(0).counter
         self.units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
-        self.contexts = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
+        self.contexts: Array = np.repeat(np.eye(DIM, dtype=np.float32)[:, None], 2, axis=1)
         self.decoder = Decoder(counter, users, list(range(CANARIES)), np.arange(CANARIES) % DIM)
         self.covers = self.decoder.covers
 
@@ -63,7 +63,7 @@ class BlockGame(CounterGame):
 
     def prepare(self) -> None:
         super().prepare()
-        self.contexts, places = 1e6 * np.eye(DIM), np.arange(CANARIES)
+        self.contexts, places = 1e6 * np.eye(DIM, dtype=np.float32), np.arange(CANARIES)
         columns = places // DIM % 2 * (DIM + 1) + places % DIM
         self.decoder = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), columns)
         self.covers = self.decoder.covers
@@ -100,6 +100,10 @@ class ArmGame(BlockGame):
         together = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), places % DIM).covers
         own = places // DIM % 2
         self.covers = np.where(own == own[:, None], 0.5, -0.5) * together
+        self.average = together.sum(axis=1) / 2  # every block has half of the canaries' records
+
+    def scores(self, readings: Floats) -> Floats:
+        return np.asarray(super().scores(readings) - self.average)
 
     def record(self, place: int, coin: float) -> tuple[int, float]:
         own = place // DIM % 2

@@ -27,6 +27,7 @@ from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import explored_name
 from privbandit_agents.zoo.plugins import load_plugins
+from privbandit_agents.zoo.reading import import_named
 from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
@@ -117,7 +118,8 @@ def prepared(
     There is one, or several that look at different parts of an agent.
 
     Args:
-        name: a mechanism of ``TARGETS``, a private agent, or ``"module:name"`` for one that a module registers.
+        name: a mechanism of ``TARGETS``, a private agent, ``"module:name"`` for one that a module registers, or
+            ``"file.py:Class"`` for a class of an agent.
         epsilon: budget, > 0 and finite.
         delta: of (epsilon, delta), where the target has one; default: the game's own, mostly 1e-5.
         calibration: ``"correct"`` or ``"published"``.
@@ -131,6 +133,10 @@ def prepared(
     """
     if name not in TARGETS and name not in AGENTS:
         load_plugins("privbandit.agents", "privbandit.audits")
+    module, colon, short = name.rpartition(":")
+    if colon:
+        import_named(module)
+        name = short if short in TARGETS else name
     base = explored_name(name) or name
     if name not in TARGETS and ":" not in name:
         if base not in AGENTS:
@@ -171,7 +177,7 @@ def stronger(
         **asked: further arguments of ``prepared``; only the calibration ``"correct"`` has a budget that can be scaled.
     """
     given = dict(config or {})
-    scalable = name in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
+    scalable = name.rpartition(":")[2] in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
     if asked.get("calibration", "correct") != "correct" or not scalable:
         return None
     powers = {"epsilon": 1, "rho": 2}

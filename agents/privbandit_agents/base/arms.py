@@ -58,12 +58,17 @@ def with_intercept(contexts: ArrayLike) -> Floats:
         return np.asarray(scaled / np.maximum(np.sqrt((scaled**2).sum(axis=-1, keepdims=True)), 1.0))
 
 
-def best_model(x: Floats, scorers: Floats) -> Any:
+def best_present(values: Array, present: Array | None) -> Any:
+    """Return argmax_k of values (..., K), among the arms that are present if there is a mask (..., K)."""
+    return (values if present is None else np.where(present, values, -np.inf)).argmax(axis=-1)
+
+
+def best_model(x: Floats, scorers: Floats, present: Array | None = None) -> Any:
     """Return argmax_k of x . theta_k + width |x|_(A_k^-1), given x (..., d) and the arms' scorers (d, K (d + 1))."""
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
         scored = (x @ scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
         width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
-        return (scored[..., -1] + width).argmax(axis=-1)
+        return best_present(scored[..., -1] + width, present)
 
 
 class ArmModels:
@@ -74,6 +79,7 @@ class ArmModels:
 
     context_shape: tuple[int, ...]
     action_space: Any
+    present: Array | None
 
     @property
     def shared_context(self) -> bool:
@@ -92,7 +98,9 @@ class ArmModels:
 
     def optimistic(self, contexts: Array, scorers: Floats) -> Any:
         """Return the best arm by the models' optimistic scorers, shape (width, models (width + 1))."""
-        return best_model(with_intercept(contexts), scorers) if self.shared_context else best_arm(contexts, scorers)
+        if not self.shared_context:
+            return best_arm(contexts, scorers)
+        return best_model(with_intercept(contexts), scorers, self.present)
 
     def greedy(self, contexts: Array, scorers: Floats) -> Any:
         """Return the best arm by the models' estimates alone, without their bonus."""

@@ -87,6 +87,8 @@ class Products:
             columns = self.open.more(stop - start)
             columns[:, 0] = groups[start:stop] if isinstance(groups, np.ndarray) else groups
             columns[:, 1:] = rows[start:stop]
+            if self.clean is not None and (bad := ~np.isfinite(columns).all(axis=1)).any():
+                columns[bad, 1:] = self.clean(columns[bad, 1:])  # the state is finite at any time
             if len(self.open) == self.AT_ONCE:
                 self._close()
             start = stop

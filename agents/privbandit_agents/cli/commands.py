@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.cli import grammar
 from privbandit_agents.cli.process import interruption
-from privbandit_agents.experiments.text import said, warned, width
+from privbandit_agents.experiments.text import paragraph, said, warned, width
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def new(kind: str, name: str) -> None:
     from privbandit_agents.cli.new import begin
 
     with usage_errors("new"):
-        lines = list(begin(kind, name, Path()))
-    print(*lines, sep="\n")
+        first, *further = begin(kind, name, Path())
+    print(*paragraph(first), *(grammar.folded(command.strip()) for command in further), sep="\n")
 
 
 def run(
@@ -217,7 +217,6 @@ def cost_of(
 
 def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: str | None) -> int:
     from privbandit_agents.experiments.jobs.job import one_thread
-    from privbandit_agents.experiments.text import paragraph
     from privbandit_agents.experiments.tuning import read_plan
     from privbandit_agents.experiments.tuning import tune as tuned
 
@@ -459,7 +458,7 @@ def execute(
     return UNFINISHED if failures else code
 
 
-DO = {
+DO: dict[str, Callable[..., int | None]] = {
     "list": list_all,
     "show": show_page,
     "run": run,

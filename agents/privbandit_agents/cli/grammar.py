@@ -368,15 +368,16 @@ def filled(text: str) -> str:
 
 
 def examples(commands: Iterable[str]) -> str:
-    """Return commands as the help shows them: long ones go on below, ready to be copied."""
+    """Return commands as a help shows them."""
+    return "examples:\n" + "\n".join(map(folded, commands))
+
+
+def folded(command: str) -> str:
+    """Return an indented command, ready to be copied: a long one goes on below."""
     wide = min(shutil.get_terminal_size((80, 24)).columns, 100)
-    lines = []
-    for command in commands:
-        glued = re.sub(r"(?<= )(--?\S+) (?!-)", "\\1\0", command)  # an option and its value stay together
-        parts = textwrap.wrap(glued, max(wide - 8, 20), break_long_words=False, break_on_hyphens=False)
-        parts = [part.replace("\0", " ") for part in parts]
-        lines.append(" \\\n      ".join(parts))
-    return "examples:\n  " + "\n  ".join(lines)
+    glued = re.sub(r"(?<= )(--?\S+) (?!-)", "\\1\0", command)  # an option and its value stay together
+    parts = textwrap.wrap(glued, max(wide - 8, 20), break_long_words=False, break_on_hyphens=False)
+    return "  " + " \\\n      ".join(part.replace("\0", " ") for part in parts)
 
 
 def parser_of(verb: str) -> Parser:
@@ -412,7 +413,7 @@ def overview() -> str:
         "",
         "options:",
         "  --version     Print the version.",
-        '  --completion  Print a script for bash or zsh: eval "$(privbandit --completion)"',
+        '  --completion  Complete in bash or zsh: eval "$(privbandit --completion)"',
     ]
     lines += ["", examples(["privbandit COMMAND --help", "privbandit run demo", "privbandit show jdp-linucb"])]
     return "\n".join([*lines, "", filled(EXITS)])

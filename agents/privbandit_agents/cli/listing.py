@@ -48,6 +48,7 @@ def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
             yield from titled(shelf, rows, "agent", "privacy", "deploy", "plays", "what it is")
     letters = ", ".join(f"{letter} {family}" for family, letter in LETTERS.items())
     yield from paragraph(f"plays: {letters}. exact: {HOLDS['exact']}; real: {HOLDS['real']}.")
+    yield from paragraph("privacy: of every visit; with people=n of every person, for all visits together.")
     yield from paragraph(f"deploy: whether it may serve real users, with noise=secure alone. {MORE}")
 
 

@@ -6,6 +6,7 @@ The docstrings are the manual; this file finds them, and puts settings and their
 import inspect
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,7 +25,7 @@ from privbandit_agents.experiments.jobs.catalogue import (
 )
 from privbandit_agents.experiments.names import bare, short
 from privbandit_agents.experiments.shelf import bundled, library
-from privbandit_agents.experiments.text import paragraph, strong, table
+from privbandit_agents.experiments.text import paragraph, strong, table, width
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, preset_of
 from privbandit_agents.zoo.explore import explored_name
@@ -214,8 +215,21 @@ def prose(documented: Any, summary: bool = True) -> Page:
     text = SECTION.sub("", (inspect.getdoc(documented) or "") + "\n")
     text = text if summary else text.partition("\n")[2]
     if text.strip():
-        yield from text.strip().replace("``", "").splitlines()
+        yield from reflowed(text.strip().replace("``", ""))
         yield ""
+
+
+def reflowed(text: str) -> Page:
+    """Yield a docstring in lines that fit: paragraphs are filled, lists, tables and code keep their lines."""
+    for place, block in enumerate(re.split(r"\n\s*\n", text)):
+        yield from [""] * bool(place)
+        lines = block.splitlines()
+        if not any(re.match(r"\s|[-*|>]|\d+\.|\w+:$", line) for line in lines):
+            yield from paragraph(block)
+            continue
+        for line in lines:
+            margin = " " * (len(line) - len(line.lstrip()) + 2)
+            yield from textwrap.wrap(line, width(), subsequent_indent=margin, break_on_hyphens=False) or [""]
 
 
 def meanings(documented: Any) -> dict[str, str]:

@@ -7,9 +7,9 @@ from string import Template
 
 from privbandit_envs.validate import one_of, shown
 
-KINDS = ("env", "agent", "local-agent", "joint-agent")
+KINDS = ("env", "agent", "local-agent", "joint-agent", "audit", "experiment")
 SKELETONS = Path(__file__).parent / "skeletons"
-SMALL = "--env privbandit/Linear-v0 --set env.n_arms=3 --set env.dim=2 --horizon 20000 --seeds 5"
+SMALL = "--env privbandit/Linear-v0 --set n_arms=3 --set dim=2 --users 20000 --seeds 5"
 NEXT = {
     "env": [
         "python test_$module.py",
@@ -25,14 +25,20 @@ NEXT = {
     "local-agent": [
         "python test_$module.py",
         "privbandit show $module:$name",
-        "privbandit audit $module:$name --epsilon 1 --no-power --out runs/$module",
+        "privbandit audit $module:$name --epsilon 1 --out runs/$module",
         f"privbandit run {SMALL} --agent $module:$name --agent ldp-greedy --agent uniform --out runs/$module",
     ],
     "joint-agent": [
         "python test_$module.py",
         "privbandit show $module:$name",
-        "privbandit audit $module:$name --epsilon 1 --no-power --out runs/$module",
+        "privbandit audit $module:$name --epsilon 1 --out runs/$module",
         f"privbandit run {SMALL} --agent $module:$name --agent jdp-linucb --agent uniform --out runs/$module",
+    ],
+    "audit": ["python test_$module.py", "privbandit audit $module:$name --epsilon 1 --out runs/$module"],
+    "experiment": [
+        "privbandit reproduce $module.yaml --scale smoke",
+        "privbandit reproduce $module.yaml",
+        "privbandit report runs/$module",
     ],
 }
 """The commands that lead from a new file to its page, its audit and its line in a figure."""
@@ -52,10 +58,9 @@ def begin(kind: str, name: str, folder: Path) -> Iterator[str]:
     one_of(KINDS, kind=kind)
     module = checked(name).replace("-", "_")
     names = {"name": name, "module": module, "Class": "".join(part.capitalize() for part in module.split("_"))}
-    sources = {
-        f"{module}.py": kind.replace("-", "_"),
-        f"test_{module}.py": f"{'env' if kind == 'env' else 'agent'}_test",
-    }
+    test = {"env": "env_test", "audit": "audit_test"}.get(kind, "agent_test")
+    sources = {f"{module}.py": kind.replace("-", "_"), f"test_{module}.py": test}
+    sources = {f"{module}.yaml": kind} if kind == "experiment" else sources
     for file in sources:
         if (folder / file).exists():
             raise ValueError(f"{file} is there; choose another name, or move it.")

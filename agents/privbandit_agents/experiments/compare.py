@@ -97,6 +97,7 @@ def known_players(given: Sequence[Player]) -> Iterator[tuple[list[dict[str, Any]
     ready: list[str] = []
     try:
         for one in given:
+            entry: dict[str, Any]
             entry = {"name": one} if isinstance(one, str) else dict(one) if isinstance(one, Mapping) else {"agent": one}
             player = entry.pop("agent", None)
             if isinstance(player, type):

@@ -353,9 +353,13 @@ def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: o
     if agent.seen is not None:
         agent.person = person
     if mask is not None:
-        return choose_present(agent, context, mask)
-    seen = agent.contexts_of(context)
-    return seen, agent.select_action(seen)
+        seen, chosen = choose_present(agent, context, mask)
+    else:
+        seen = agent.contexts_of(context)
+        chosen = agent.select_action(seen)
+    if agent.seen is not None:
+        agent.person = None
+    return seen, chosen
 
 
 def learn(
@@ -366,7 +370,6 @@ def learn(
     if agent.seen is None:
         agent.update(context, action, feedback)
     else:
-        agent.person = None
         agent.update(context, action, feedback, person)  # type: ignore[call-arg]
     agent.present = None
 

@@ -245,7 +245,8 @@ def test_a_record_that_changes_blocks_needs_noise_in_both(block: int, monkeypatc
     honest, part = Counter._drawn, np.ones(game.agent(0).counter.dim)
     part.reshape(2, -1)[block] = 0.1
     monkeypatch.setattr(Counter, "_drawn", lambda self: part * honest(self))
-    assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
+    quiet = ArmGame("jdp-linucb", {"epsilon": 4.0})  # pilot runs see how little the scores scatter
+    assert audit(quiet, 160, np.random.default_rng(0), 0.95).refuted
 
 
 def test_an_agent_may_have_several_games() -> None:

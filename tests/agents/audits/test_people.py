@@ -32,6 +32,8 @@ class Three(Seen):
     """Counts the first three visits of each person."""
 
     def taken(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
+        if person is None:
+            return records
         ids = np.asarray(person)
         before = vars(self).setdefault("before", {})
         rank = []
@@ -82,13 +84,15 @@ NAMES: dict[type[Any], str] = {JDPLinUCB: "jdp-linucb", LDPGreedy: "ldp-greedy",
 def refuted(game: type[AgentGame], name: str, visits: int, runs: int, **config: Any) -> bool:
     kind: Any = type("Game", (game,), {"visits": visits})
     coarse = {"growth": 2.0} if game is JointPersonGame else {}  # fewer epochs, which take less time
+    if averaged := config.pop("averaged", ""):
+        config["visits"] = averaged
     played = kind(name, {"people": 300, **coarse, **config}, effort="quick")
     found = audit(played, runs, np.random.default_rng(3), CONFIDENCE)
     return found.refuted or (found.presumed is not None and found.presumed.refuted)
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, kind: type[Any], mixin: type[Any], **body: Any) -> str:
-    broken = type("Broken", (mixin, kind), body)
+    broken = type("Broken", (mixin, kind), {"__module__": __name__, **body})
     monkeypatch.setattr(f"{__name__}.Broken", broken, raising=False)
     entry = AGENTS[NAMES[kind]]
     monkeypatch.setitem(AGENTS, "broken", dataclasses.replace(entry, agent=f"{__name__}:Broken", audit=""))
@@ -104,13 +108,13 @@ LOAD = Entry.load
 @pytest.mark.wide
 def test_honest_agents_are_not_refuted(kind: type[Any], visits: int) -> None:
     """One audit in a thousand accuses an honest agent."""
-    assert not refuted(GAMES[kind], NAMES[kind], visits, 1500)
+    assert not refuted(GAMES[kind], NAMES[kind], visits, 400)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("visits", [2, 5, 43])
 def test_means_of_people_are_not_refuted(visits: int) -> None:
-    assert not refuted(JointPersonGame, "jdp-linucb", visits, 1500, visits="mean")
+    assert not refuted(JointPersonGame, "jdp-linucb", visits, 400, averaged="mean")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_means_of_people_are_not_refuted(visits: int) -> None:
 )
 def test_an_agent_that_counts_all_visits_is_refuted(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     name = registered(monkeypatch, kind, Loose, counts=All)
-    assert refuted(GAMES[kind], name, 8 if kind is ShuffleLinUCB else 43, 400)
+    assert refuted(GAMES[kind], name, 32 if kind is ShuffleLinUCB else 43, 400)
 
 
 @pytest.mark.parametrize("kind", [JDPLinUCB, LDPGreedy])
@@ -134,7 +138,7 @@ def test_an_agent_that_forgets_who_came_fails_its_check(
     kind: type[Any], mixin: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = registered(monkeypatch, kind, mixin)
-    with pytest.raises(AssertionError, match=r"seen must be kept|record counts"):
+    with pytest.raises(AssertionError, match=r"seen must be kept|who returns counts"):
         check_people(name, "privbandit/Linear-v0", 180, {})
     check_people(NAMES[kind], "privbandit/Linear-v0", 180, {})
 

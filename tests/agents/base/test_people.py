@@ -1,5 +1,6 @@
 """People who come again: each counts once, everybody is served, and nobody explores on those who do not report."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ from privbandit_agents import load, make, play, save
 from privbandit_agents.base.people import Seen
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.local.linear.own_means import OwnMeans, clipped_means
+from privbandit_agents.playing.snapshots import Snapshots
 
 from privbandit_envs.changing.delay import DelayFeedback
 
@@ -194,3 +196,32 @@ def test_what_visits_are_worth() -> None:
     assert local.for_visits(43) == 43
     assert joint.guarantee.for_visits(43, joint.gaussian) == pytest.approx(114.7, abs=0.1)
     assert make("jdp-linucb", world(), seed=0, people=9).guarantee.for_visits(43, True) == 1
+
+
+@pytest.mark.parametrize("name", ["jdp-linucb", "prec-ts"])
+@pytest.mark.parametrize("people", [12, 300])
+def test_a_run_goes_on_from_a_snapshot(name: str, people: int, tmp_path: Path) -> None:
+    class KilledError(Exception):
+        pass
+
+    def kill(curve: Any) -> None:
+        if curve.passed == 100:
+            raise KilledError
+
+    def run(**more: Any) -> Any:
+        env = world(people, 800, returns="zipf")
+        return play(env, make(name, env, seed=0, people=people), seed=0, **more)
+
+    with pytest.raises(KilledError):
+        run(snapshots=Snapshots(tmp_path / "run.npz", "run", every=0.0), on_checkpoint=kill)
+    assert (tmp_path / "run.npz").exists()
+    assert np.array_equal(run(snapshots=Snapshots(tmp_path / "run.npz", "run")).regret, run().regret)
+
+
+@pytest.mark.parametrize("name", ["jdp-linucb", "prec-ts"])
+def test_masks_go_with_the_visits_that_count(name: str) -> None:
+    results = []
+    for wrapper in (lambda env: env, gym.Wrapper):
+        env = world(100, 300, returns="zipf", available=0.6)
+        results.append(play(wrapper(env), make(name, env, seed=0, people=100), seed=0))
+    assert np.array_equal(results[0].regret, results[1].regret)

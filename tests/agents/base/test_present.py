@@ -233,3 +233,16 @@ def test_an_agent_that_keeps_something_else_as_present_is_refused(name: str, kep
 def test_a_class_that_defines_present_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Own\.present belongs to the base class"):
         type("Own", (AGENTS["jdp-linucb"].load(),), {"present": 0.5})
+
+
+@pytest.mark.parametrize("name", ["jdp-linucb", "shuffle-linucb", "dp-dqn", "ldp-clicks"])
+def test_private_agents_play_the_best_arm_that_is_present_of_those_that_share_a_context(name: str) -> None:
+    """At epsilon = 1000 and 3000 users with half of four arms each, two seeds, as shares of uniform play's regret."""
+    regret = {}
+    for other in (name, "uniform"):
+        regret[other] = 0.0
+        for seed in (0, 1):
+            env = gym.make("privbandit/Clicks-v0", n_arms=4, dim=2, scale=1.5, horizon=3000, available=0.5)
+            config = {} if other == "uniform" else {"epsilon": 1000.0}
+            regret[other] += float(play(env, make(other, env, seed=seed, **config), seed=seed).regret[-1])
+    assert regret[name] < (0.6 if name == "ldp-clicks" else 0.25) * regret["uniform"]  # public arms cost regret

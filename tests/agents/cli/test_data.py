@@ -198,7 +198,7 @@ def test_ctrl_c_is_one_sentence_and_leaves_nothing(
             patch.setattr(place, stopped)
             shown = invoke(*arguments)
         left = "interrupted, and nothing is left half-written; the same command starts again."
-        assert (shown.exit_code, shown.stderr) == (130, f"data {arguments[0]}: {left}\n"), shown.output
+        assert (shown.exit_code, shown.stderr) == (130, f"data {arguments[0]}: {left}\n"), shown.stdout
         assert [path for path in sorted(tmp_path.iterdir()) if path != cache] == before
         assert not cache.exists() or list(cache.iterdir()) == []
 

@@ -26,9 +26,11 @@ def commands(kind: str, name: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_most_six_commands_lead_to_a_line_in_a_figure(kind: str, tmp_path: Path) -> None:
     printed = commands(kind, "mine", tmp_path)
-    assert 3 <= len(printed) <= 5 and " run " in printed[-1]  # the first of six was `new` itself
-    assert any("audit" in command for command in printed) == ("-" in kind)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py", "test_mine.py"]
+    assert 2 <= len(printed) <= 5  # the first of six was `new` itself
+    last = {"audit": " audit ", "experiment": " report "}.get(kind, " run ")
+    assert last in printed[-1] and any("audit" in command for command in printed) == ("-" in kind or kind == "audit")
+    written = ["mine.yaml"] if kind == "experiment" else ["mine.py", "test_mine.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
 
 
 @pytest.mark.wide
@@ -47,8 +49,9 @@ def test_each_command_works_as_printed(kind: str, python: Run, tmp_path: Path) -
     for command in commands(kind, "mine", tmp_path):
         done = follow(python, tmp_path, command)
         assert done.returncode == 0 and "Traceback" not in done.stderr, f"{command}: {done.stderr}"
-    assert (tmp_path / "runs" / "mine" / "regret.png").stat().st_size > 10_000
-    assert bool(list((tmp_path / "runs" / "mine").glob("*correct.png"))) == ("-" in kind)
+    picture = "mine-correct.png" if kind == "audit" else "regret.png"
+    assert (tmp_path / "runs" / "mine" / picture).stat().st_size > 10_000
+    assert bool(list((tmp_path / "runs" / "mine").glob("*correct.png"))) == ("-" in kind or kind == "audit")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_each_command_works_as_printed(kind: str, python: Run, tmp_path: Path) -
         (
             "agnet",
             "mine",
-            "kind must be one of env, agent, local-agent, joint-agent; got 'agnet' (did you mean 'agent'?)",
+            "kind must be one of env, agent, local-agent, joint-agent, audit, experiment; got 'agnet'",
         ),
         ("agent", "Mine", "the name must be small letters, digits and - or _, a letter first; got 'Mine'."),
         ("agent", "a/b", "the name must be small letters, digits and - or _, a letter first; got 'a/b'."),

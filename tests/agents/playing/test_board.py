@@ -170,6 +170,36 @@ def test_a_loop_of_ones_own_and_play_write_equal_tags(tmp_path: Path) -> None:
     assert read["play"]["regret/cumulative"][-1][1] == pytest.approx(played.regret[-1])
 
 
+@pytest.mark.wide
+def test_a_plain_loop_a_loop_like_cleanrl_s_and_a_model_of_sb3_stand_in_one_folder(tmp_path: Path) -> None:
+    """CleanRL steps a vector of environments, each wrapped; SB3 wraps one environment itself. Tags are the same."""
+    from stable_baselines3 import A2C
+
+    def world(run: str) -> LogRegret:
+        return LogRegret(gym.make("privbandit/Linear-fixed-v0", n_arms=3, dim=2, horizon=100), tmp_path / run, every=50)
+
+    plain = world("plain")
+    plain.reset(seed=0)
+    for _ in range(100):
+        plain.step(0)
+    plain.close()
+    many = gym.vector.SyncVectorEnv(
+        [lambda k=k: world(f"cleanrl-{k}") for k in range(2)], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP
+    )
+    many.reset(seed=0)
+    for _ in range(100):
+        many.step(many.action_space.sample())
+    many.close()
+    model = A2C("MlpPolicy", world("sb3"), gamma=0.0, seed=0, device="cpu").learn(100)
+    model.get_env().close()  # type: ignore[union-attr]
+    runs = sorted(path.name for path in tmp_path.iterdir())
+    assert runs == ["cleanrl-0", "cleanrl-1", "plain", "sb3"]
+    for run in runs:
+        events = read_events(tmp_path / run)
+        assert set(events.Tags()["scalars"]) == TAGS
+        assert [one.step for one in events.Scalars("regret/cumulative")] == [50, 100]
+
+
 def test_an_environment_without_regret_is_refused(tmp_path: Path) -> None:
     env = LogRegret(gym.make("CartPole-v1"), tmp_path)
     env.reset(seed=0)

@@ -22,6 +22,7 @@ class GradientGame(LocalGame):
 
     seen = "all that one user's device sends, to a new server, one that has learned, or one with a hostile model"
     settings: ClassVar = {"hidden": 2}
+    heats: ClassVar = ((12, 1000), (6, 4000))  # the likelihood ratio is known, so that few runs of each scene do
 
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
         for words, env, agent in super().servers():

@@ -15,7 +15,7 @@ class KernelGame(LocalGame):
     """One of the servers has a model that is sure of nothing, so that right and wrong answers are equally long."""
 
     seen = "all that one user's device sends, to new, learned or hostile servers"
-    pilots = 200  # the likelihood ratio is known, so that few runs of each scene do
+    pilots = 128  # the likelihood ratio is known, so that few runs of each scene do
     heats: ClassVar = ((12, 1000), (6, 3000))
 
     def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:

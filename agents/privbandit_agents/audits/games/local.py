@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -58,7 +58,7 @@ class LocalGame(AnyAgentGame[Scene]):
     ready: tuple[str, ...] = ("log-likelihood ratio",)
     statistics: tuple[str, ...] = (*ready, *Contrast.statistics)
     pilots = 500
-    heats: ClassVar = ((12, 2000), (8, 8000))
+    heats: ClassVar[Sequence[tuple[int, int]]] = ((12, 2000), (8, 8000))
     runs = 100_000
 
     def claimed(self) -> Claim:

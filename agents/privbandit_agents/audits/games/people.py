@@ -110,7 +110,7 @@ class LocalPersonGame(LocalGame):
 
 
 class ShufflePersonGame(ShuffleGame):
-    """Look at the messages of the first batches, into which one person and others throw theirs in turn."""
+    """Look at all messages of the first batches, into which one person and others throw theirs in turn."""
 
     part = PART
     seen = f"the messages of the first {USERS_A_RUN // 16} visits' batches, every second visit one person's"
@@ -128,8 +128,14 @@ class ShufflePersonGame(ShuffleGame):
         ids = np.where(np.arange(2 * self.visits) % 2, 1 + np.arange(2 * self.visits), 0)
         users = target.then(self.others)[np.where(ids, 1 + ids % len(self.others.feedback), 0)]
         for _ in range(runs):
-            agent, bags = self.fresh(rng), list[Floats]()
-            agent.absorb = lambda bag, users, bags=bags: bags.append(np.asarray(bag, float))
+            agent, seen = self.fresh(rng), [np.zeros(1)]
+            learn = agent.absorb
+
+            def absorb(bag: Any, size: int, seen: list[Any] = seen, learn: Any = learn) -> None:
+                seen[0] = seen[0] + np.asarray(bag, float)
+                learn(bag, size)
+
+            agent.absorb = absorb
             agent.update(users.contexts, users.actions, users.feedback, ids)
-            told.append(np.concatenate(bags or [np.zeros(1)]))
+            told.append(seen[0])
         return np.stack(told)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
@@ -54,6 +55,7 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
     """
     board = folder / MEAN_EVENTS
     move_trials(folder)
+    uniform = uniform_of(frame)
     runs: dict[str, list[Curve]] = {}
     for curve in curves_of(frame):
         runs.setdefault(curve.run, []).append(curve)
@@ -70,7 +72,7 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
                 setattr(start.hparams[key], f"{kind_of(value)}_value", value)
             file.add(hparams_summary(metadata.SESSION_START_INFO_TAG, session_start_info=start))
             for curve in curves:
-                for users, values in points_of(curve):
+                for users, values in points_of(curve, uniform):
                     file.scalars(values, users)
             end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
             file.add(hparams_summary(metadata.SESSION_END_INFO_TAG, session_end_info=end))
@@ -121,12 +123,27 @@ def best_agents(frame: pl.DataFrame) -> list[str]:
     )
 
 
-def points_of(curve: Curve) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the values at each checkpoint that all seeds have, by tag."""
+def uniform_of(frame: pl.DataFrame) -> dict[tuple[str, int, int], float]:
+    """Return the mean regret of uniform play, if it is above 0, by environment, horizon and number of users."""
+    own = frame.filter(agent="uniform").group_by("env", "horizon", "checkpoint").agg(pl.col("regret").mean())
+    rows = own.select("env", "horizon", "checkpoint", "regret").iter_rows()
+    return {(env, horizon, users): regret for env, horizon, users, regret in rows if regret > 0}
+
+
+def points_of(curve: Curve, uniform: Mapping[tuple[str, int, int], float]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the values at each checkpoint that all seeds have, by tag.
+
+    Where uniform play is known, they have the share of its regret and the decimal logarithm of that, by which good
+    agents are told apart on TensorBoard's linear axes.
+    """
+    env, horizon = curve.rows.select("env", "horizon").row(0)
     users, regret = wide(curve.rows, "regret")
     _, reward = wide(curve.rows, "reward")
     for i, n in enumerate(users):
         values = {"regret": regret[:, i].mean(), "reward": reward[:, i].mean() / n}
+        if below := uniform.get((env, horizon, n)):
+            values["regret_share"] = values["regret"] / below
+            values |= {"regret_share_log10": np.log10(values["regret_share"])} if values["regret"] > 0 else {}
         yield n, {f"{tag}/{chart}": float(value) for tag, value in values.items() for chart in curve.charts}
 
 

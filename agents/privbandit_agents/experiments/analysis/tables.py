@@ -254,7 +254,7 @@ def short_words(row: dict[str, Any], speed: bool) -> dict[str, str]:
     ratio = row["ratio_to_uniform"]
     cells = {
         "agent": row["label"],
-        "promise": promise(row["privacy"], row["visits"]),
+        "promise": promise(row["privacy"], row["visits"], row["person"]),
         "regret": rounded(row["regret"]),
         "95 % interval": interval(row["regret"], row["half_width"]),
         "of uniform": "" if ratio is None else f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %",

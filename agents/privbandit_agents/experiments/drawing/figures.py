@@ -29,6 +29,7 @@ from privbandit_agents.experiments.drawing.style import (
     Look,
     caption,
     empty_picture,
+    guarantees,
     label_points,
     save,
     styles_of,
@@ -108,6 +109,10 @@ def draw_figure(
     cells = (cell for panel, _ in kept for series in panel.series for cell in series.cells)
     visits = visits_of(run for cell in cells for run in runs_of(cell, results).values())
     told += [f"up to {visits:,} visits a person"] if visits > 1 else []
+    every = [series for panel, _ in kept for series in panel.series]
+    runs = [run for series in every for cell in series.cells for run in runs_of(cell, results).values()]
+    promises = [promise_of(run)[:3] for run in runs if run.kind == "trial"]
+    told += guarantees(promises, budgets=spec.x.rpartition(".")[2] not in ("epsilon", "rho"))
     save(composed(spec, kept, job.unit, told, stamp, size), path, formats)
     return True
 
@@ -156,7 +161,7 @@ def draw_panel(
     by_label = {line.label: line for line in lines}
     for reference, series in panel.references:
         ends.append(draw_reference(axis, spec, reference, by_label.get(series.label) if series else None, lines))
-    finish(axis, spec, panel.title, lines, ticks)
+    finish(axis, spec, panel.title, lines, ticks, panel.users)
     label_points(axis, ends)
 
 
@@ -261,10 +266,19 @@ def draw_reference(
     return Label(x[-1], y[-1], reference.label, REFERENCE["color"])
 
 
-def finish(axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats) -> None:
+def y_label(spec: FigureSpec, users: int | None) -> str:
+    """Return what the vertical axis shows; a regret at one number of users says which."""
+    if spec.x == "users" or spec.y != "regret":
+        return Y_LABELS[str(spec.y)]
+    return f"regret after {users:,} users" if users else "final regret"
+
+
+def finish(
+    axis: Axes, spec: FigureSpec, title: str, lines: Sequence[Line], ticks: Floats, users: int | None = None
+) -> None:
     axis.set_title(title)
     axis.set_xlabel(setting_name(spec))
-    axis.set_ylabel(spec.names.get(str(spec.y), Y_LABELS[str(spec.y)]))
+    axis.set_ylabel(spec.names.get(str(spec.y), y_label(spec, users)))
     axis.set_axisbelow(True)
     if "y" in spec.log:
         axis.set_yscale("log")

@@ -41,11 +41,19 @@ class Series:
 
 @dataclass
 class Panel:
-    """A panel: its title, its lines, and the reference curves over them, each with the line that it is scaled to."""
+    """A panel.
+
+    Attributes:
+        title: above it.
+        series: its lines.
+        references: curves over them, each with the line that it is scaled to.
+        users: after how many its numbers are taken; None: along the users, or at several numbers.
+    """
 
     title: str
     series: list[Series]
     references: list[tuple[Reference, Series | None]] = field(default_factory=list)
+    users: int | None = None
 
 
 def completed(spec: FigureSpec, cells: Cells) -> FigureSpec:
@@ -79,10 +87,19 @@ def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
     found = []
     for title, inside in panelled(drawn, panels, told, spec.names).items():
         groups = grouped(inside, lines, told, spec.names, or_agent=True)
-        found.append(Panel(title, [series_of(spec, label, group, cells) for label, group in groups.items()]))
+        series = [series_of(spec, label, group, cells) for label, group in groups.items()]
+        found.append(Panel(title, series, users=served(spec, inside)))
     for reference in spec.curves:
         place_reference(reference, found)
     return found
+
+
+def served(spec: FigureSpec, cells: Sequence[Cell]) -> int | None:
+    """Return after how many users the numbers of a panel are taken, if that is one number."""
+    if spec.x in ("users", "horizon") or cells[0].job.kind == "fit":
+        return None
+    numbers = {users_of(spec.at, cell) for cell in cells}
+    return int(numbers.pop()) if len(numbers) == 1 else None
 
 
 def panelled(

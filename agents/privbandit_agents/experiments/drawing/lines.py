@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -87,7 +87,7 @@ def frontier_of(rows: pl.DataFrame) -> list[Line]:
     levels = {name: own for name, own in levels_of(rows).items() if own is not None}
     for name, own in levels.items():
         one = line(own, name, ends, np.repeat(own["regret"].to_numpy()[:, None], 2, axis=1))
-        found.append(replace(one, agent=name.partition(":")[0], level=True))
+        found.append(replace(one, level=True))
     return found
 
 
@@ -128,3 +128,8 @@ def levels_of(rows: pl.DataFrame) -> Mapping[str, pl.DataFrame | None]:
         f"{BEST}: {best[1]}": plain.filter(label=best[1]) if best[1] else None,
         "uniform": None if uniform.is_empty() else uniform,
     }
+
+
+def one_budget(panels: Mapping[str, Sequence[Line]]) -> bool:
+    """Return whether the private agents of all panels have one epsilon, so that there is nothing along it."""
+    return len({float(x) for lines in panels.values() for line in lines if not line.level for x in line.x}) == 1

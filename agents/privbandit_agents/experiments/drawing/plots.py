@@ -1,13 +1,15 @@
 """Figures of a table of results: regret along the users, and the frontier of regret and privacy."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from matplotlib.figure import Figure
 
-from privbandit_agents.experiments.drawing.figures import REGRET, composed
+from privbandit_agents.experiments.drawing.bars import draw_bars
+from privbandit_agents.experiments.drawing.figures import REGRET, composed, y_label
 from privbandit_agents.experiments.drawing.layout import Panel
-from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of, settings_of
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, one_budget, panels_of, settings_of
+from privbandit_agents.experiments.drawing.style import guarantees
 from privbandit_agents.experiments.schema.figures import FigureSpec
 from privbandit_envs.validate import one_of
 
@@ -28,7 +30,9 @@ def plot_regret(frame: pl.DataFrame, log: Log = "auto", title: str = "", size: S
         A matplotlib figure; ``figure.savefig("regret.pdf")`` writes it.
     """
     spec = REGRET.model_copy(update={"x": "users", "y": "regret", "log": log, "title": title})
-    return composed(spec, [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()], size=size)
+    promises = promised(frame)
+    panels = [(Panel(name, []), curves_of(rows)) for name, rows in panels_of(frame).items()]
+    return composed(spec, panels, told=guarantees(promises), size=size)
 
 
 def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "", size: Size = None) -> Figure:
@@ -61,9 +65,10 @@ def plot_along(frame: pl.DataFrame, x: str, log: Log = "xy", title: str = "", si
 def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "", size: Size = None) -> Figure:
     """Draw the final regret against epsilon, a panel for each environment and horizon.
 
-    Every private agent is a line along its epsilons, or a point; a promise of zCDP alone is drawn at the epsilon that
-    it implies at delta = 1e-5. The best agent without privacy and ``uniform`` are levels. Agents whose calibration is a
-    published one without a valid proof are lines of their own, marked so.
+    Every private agent is a line along its epsilons, or a point; if there is one epsilon alone, all are bars. A promise
+    of zCDP alone is drawn at the epsilon that it implies at delta = 1e-5. The best agent without privacy and
+    ``uniform`` are levels. Agents whose calibration is a published one without a valid proof are lines of their own,
+    marked so.
 
     Args:
         frame: from ``load_results`` or ``compare``.
@@ -74,9 +79,21 @@ def plot_frontier(frame: pl.DataFrame, log: Log = "xy", title: str = "", size: S
     Raises:
         ValueError: no private agent is in the table.
     """
-    panels = frontiers_of(frame)
-    kept = [(Panel(name, []), lines) for name, lines in panels.items() if lines]
-    if not kept:
+    panels = {name: lines for name, lines in frontiers_of(frame).items() if lines}
+    if not panels:
         raise ValueError("a frontier needs an agent that promises privacy; these results have none.")
+    horizons = {name: rows["horizon"].unique().to_list() for name, rows in panels_of(frame).items()}
+    users = {name: found[0] if len(found) == 1 else None for name, found in horizons.items()}
+    promises = promised(frame)
     spec = FigureSpec(name="frontier", x="epsilon", y="regret", log=log, title=title)
-    return composed(spec, kept, size=size)
+    if one_budget(panels):
+        told, labels = guarantees(promises), {name: y_label(spec, users[name]) for name in panels}
+        return draw_bars(panels, labels, title, told, size)
+    kept = [(Panel(name, [], users=users[name]), lines) for name, lines in panels.items()]
+    return composed(spec, kept, told=guarantees(promises, budgets=False), size=size)
+
+
+def promised(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Return notion, epsilon and delta of the agents in a table; those that it does not have are None."""
+    missing = [pl.lit(None).alias(name) for name in ("notion", "epsilon", "delta") if name not in frame.columns]
+    return frame.with_columns(missing).select("notion", "epsilon", "delta").unique(maintain_order=True).rows()

@@ -3,7 +3,7 @@
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, Interval
-from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")
 """Okabe and Ito's colors, one of them darker, and two of Tol's: distinct with any kind of color vision."""
+COLORS = {
+    name: place
+    for place, names in enumerate(
+        (
+            "linucb sw-linucb sa-lasso ucb-mnl kernel-public",
+            "prec-ts auto-local kernel-ldp ldp-mnl greedy input-perturbation",
+            "jdp-linucb sw-jdp-linucb auto-joint private-pursuit newton-mnl",
+            "lplr fliphat dpmnl lpct lpct-p lpct-q lpct-r epsilon-greedy psgd-network",
+            "dp-dqn ppo clipped-iht dpmnl-approx tree-public lpct-prune",
+            "dqn greedy-mnl psgd-linear logistic-public ldp-linucb sw-ldp-linucb ldp-oful shuffle-linucb warm-ldp-sgd",
+            "ldp-greedy a2c squarecb reward-dp-linucb histogram phist pglm",
+            "lints regcb ts-mnl tree-all ldp-sgd ldp-glm ldp-clicks prec lpdt",
+        )
+    )
+    for name in names.split()
+}
+"""The place in the palette of each agent of the zoo; those that play together differ, or have other dashes."""
 DASHES: dict[str, Any] = {
     "none": "-",
     "joint": (0, (6, 1.8)),
@@ -47,7 +63,7 @@ STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "
 """Style of the note in a figure's corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
-FIXED = {"uniform": UNIFORM, BEST: {"color": "#111111", "linestyle": "-"}}
+FIXED = {"uniform": UNIFORM}
 """Looks of agents that are the same in all figures."""
 NUMBERED = re.compile(r"=(-?\d+(?:\.\d*)?(?:e[-+]?\d+)?)(?=,|$)")
 FORMATS = ("png", "pdf", "svg")
@@ -145,43 +161,55 @@ def save(figure: Figure, path: Path, formats: Sequence[str] = ()) -> None:
 
 
 def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
-    """Return the line style of every label: the same in all panels, and no colour twice in one if it can be helped.
+    """Return the line style of every label: an agent has the same color in all figures.
 
-    Lines of one agent that differ in a number are shades of one colour, in its order. The labels with the most
-    neighbours choose first; the zoo's order breaks ties. Dashes show the notion of privacy.
+    Its settings are shades of that color, in the order of the number in which they differ. Dashes show the notion of
+    privacy; a marker separates lines of one color and one notion. Lines that are no agent's take colors in turn.
     """
-    agents = {line.label: line.agent for lines in panels for line in lines}
-    notions = {line.label: line.notion for lines in panels for line in lines}
-    ramps = ramps_of([label for label in agents if agents[label] not in FIXED])
-    by_head = {ramp[0]: ramp for ramp in ramps}
-    heads = {label: ramp[0] for ramp in ramps for label in ramp}
-    together = [{heads[line.label] for line in lines if line.label in heads} for lines in panels]
-    neighbours = {head: set().union(*(one for one in together if head in one)) for head in heads.values()}
-    zoo = {name: place for place, name in enumerate(AGENTS)}
-    order = sorted(neighbours, key=lambda head: (-len(neighbours[head]), zoo.get(agents[head], len(zoo))))
-    chosen: dict[str, int] = {}
-    styles = {label: FIXED.get(agents[label], UNIFORM) for label in agents}
-    for head in order:
-        beside = [chosen[other] for other in neighbours[head] if other in chosen]
-        uses = list(chosen.values())
-        chosen[head] = min(range(len(PALETTE)), key=lambda i: (beside.count(i), uses.count(i)))
-        marker = MARKERS[beside.count(chosen[head]) % len(MARKERS)]
+    lines = {line.label: line for panel in panels for line in panel}
+    own = [label for label, line in lines.items() if line.agent not in FIXED]
+    styles = {label: FIXED.get(line.agent, UNIFORM) for label, line in lines.items()}
+    places = places_of({label: lines[label].agent for label in own})
+    seen: dict[tuple[int, str], int] = {}
+    for ramp in ramps_of(own):
+        place, notion = places[ramp[0]], lines[ramp[0]].notion
+        again = seen[place, notion] = seen.get((place, notion), -1) + 1
+        marker = MARKERS[again % len(MARKERS)]
         marks: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": 0.17} if marker else {}
-        ramp = by_head[head]
-        for label, color in zip(ramp, shades(PALETTE[chosen[head]], len(ramp)), strict=True):
-            styles[label] = {"color": color, "linestyle": DASHES.get(notions[label], "-"), **marks}
+        for label, color in zip(ramp, shades(PALETTE[place], len(ramp)), strict=True):
+            styles[label] = {"color": color, "linestyle": DASHES.get(lines[label].notion, "-"), **marks}
     return styles
 
 
+def places_of(agents: Mapping[str, str]) -> dict[str, int]:
+    """Return the place of each label's color in the palette, given its agent.
+
+    Agents of the zoo have a place of their own. Others, and lines that are none's, take those that are least in use,
+    in the order of their names, so that a folder's figures of the same agents agree.
+    """
+    found = {label: COLORS[bare_name(agent)] for label, agent in agents.items() if bare_name(agent) in COLORS}
+    by_agent: dict[str, int] = {}
+    uses = list({agent: found[label] for label, agent in agents.items() if label in found}.values())
+    for agent in sorted({agent for label, agent in agents.items() if label not in found}):
+        by_agent[agent] = min(range(len(PALETTE)), key=lambda place: (uses.count(place), place))
+        uses.append(by_agent[agent])
+    return {label: found[label] if label in found else by_agent[agent] for label, agent in agents.items()}
+
+
+def bare_name(agent: str) -> str:
+    """Return an agent without its module; the agent behind a label such as ``"linucb alpha=0.5"``."""
+    return agent.rpartition(":")[2].partition(" ")[0]
+
+
 def ramps_of(labels: Sequence[str]) -> list[list[str]]:
-    """Return labels in groups that differ in one number alone, in its order; three or more make such a group."""
+    """Return labels in groups that differ in one number alone, in its order."""
     groups: dict[str, list[str]] = {}
     for label in labels:
         groups.setdefault(NUMBERED.sub("=#", label), []).append(label)
     found = []
     for group in groups.values():
         numbers = np.array([[float(text) for text in NUMBERED.findall(label)] for label in group])
-        if len(group) > 2 and ((numbers != numbers[0]).any(axis=0)).sum() == 1:
+        if len(group) > 1 and ((numbers != numbers[0]).any(axis=0)).sum() == 1:
             found.append([group[i] for i in numbers.sum(axis=1).argsort(kind="stable")])
         else:
             found += [[label] for label in group]
@@ -233,6 +261,28 @@ def caption(panels: Iterable[Sequence[Line]], shown: str, unit: str) -> str:
         return f"mean, and each of {span(counts)} {unit}s thin"
     few = f"; fewer than {FEW_SEEDS} {unit}s are thin" if counts[0] < FEW_SEEDS else ""
     return f"mean and 95 % {shown} over {span(counts)} {unit}s{few}"
+
+
+def guarantees(promises: Iterable[tuple[str | None, float | None, float | None]], budgets: bool = True) -> list[str]:
+    """Return the promises of a figure's agents for its caption, one for each notion of privacy.
+
+    Args:
+        promises: notion, epsilon and delta of each agent.
+        budgets: whether epsilon is told; not if it is on an axis.
+    """
+    known: dict[str, tuple[set[float], set[float]]] = {}
+    for notion, epsilon, delta in promises:
+        if notion not in (None, "none") and epsilon is not None and math.isfinite(epsilon):
+            epsilons, deltas = known.setdefault(str(notion), (set(), set()))
+            epsilons.add(epsilon)
+            deltas.update([delta] if delta else [])
+    told = []
+    for notion in (notion for notion in NOTIONS if notion in known):
+        epsilons, deltas = known[notion]
+        ends = f"{min(epsilons):.4g}" + (f" to {max(epsilons):.4g}" if len(epsilons) > 1 else "")
+        parts = [f"epsilon = {ends}"] * budgets + [f"delta = {max(deltas):.2g}" for _ in [0] if deltas]
+        told += [f"{NOTIONS[notion]}: {', '.join(parts)}"] if parts else []
+    return told
 
 
 def span(counts: Sequence[int]) -> str:

@@ -49,9 +49,9 @@ function spec(lines, by, options) {
   const budgets = [...new Set(lines.filter((line) => !line.level).flatMap((line) => line.x))];
   const x = options.points
     ? { field: "x", type: "quantitative", title: options.x, scale: { type: "log", nice: false, padding: 12 }, axis: { format: "~g", values: budgets } }
-    : { field: "x", type: "quantitative", title: options.x, axis: { format: "~s" } };
+    : { field: "x", type: "quantitative", title: options.x, axis: { format: "," } };
   const scale = by.log ? { type: "log", nice: false, padding: 8 } : { zero: true };
-  const y = { field: "mean", type: "quantitative", title: options.y, scale, axis: { format: "~s" } };
+  const y = { field: "mean", type: "quantitative", title: options.y, scale, axis: { format: "," } };
   const tooltip = [
     { field: "name", title: "agent" }, { field: "x", title: options.x, format: "," }, { field: "mean", title: "regret", format: ",.4~r" },
     { field: "low", title: "95 % from", format: ",.4~r" }, { field: "high", title: "to", format: ",.4~r" },

@@ -15,7 +15,7 @@ import polars as pl
 
 from privbandit_agents.experiments.analysis.frame import world_of
 from privbandit_agents.experiments.analysis.ranks import PRIVATE, ranks
-from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, one_budget, panels_of
 from privbandit_agents.experiments.drawing.style import Line, readable, styles_of
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.html_table import Column, table
@@ -135,7 +135,7 @@ def kept(row: Mapping[str, Any], uniform: float, horizon: int) -> str:
 def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the regret of each agent in each environment, the least first."""
     panels = {name: (rows, curves_of(rows)) for name, rows in panels_of(frame).items()}
-    looks = styles_of([lines for _, lines in panels.values()])
+    looks = styles_of([*(lines for _, lines in panels.values()), *frontiers_of(frame).values()])
     many = sum(len(lines) for _, lines in panels.values())
     found = []
     most = 60  # points of a curve
@@ -148,9 +148,12 @@ def curves(frame: pl.DataFrame, placed: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def frontier(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the final regret of each private agent along epsilon, and the levels beside them."""
+    """Return the final regret of each private agent along epsilon, and the levels beside them; none at one epsilon."""
     panels = frontiers_of(frame)
-    looks = styles_of(list(panels.values()))
+    if one_budget(panels):
+        return []
+    curves = [curves_of(rows) for rows in panels_of(frame).values()]
+    looks = styles_of([*panels.values(), *curves])
     return [
         {"env": env, **drawn(line, looks), "agent": line.agent, "epsilon": None, "level": line.level}
         for env, lines in enumerate(panels.values())

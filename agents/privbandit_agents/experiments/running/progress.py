@@ -17,6 +17,8 @@ from privbandit_agents.experiments.store.results import Finished
 
 LATE = 10.0
 """Seconds from which on a duration is worth an announcement."""
+PAUSE = 1.0
+"""Seconds between two lines of progress, at least."""
 
 
 class Lines(Progress):
@@ -46,7 +48,8 @@ class Steps:
         self.bar = Lines(*columns, console=console, disable=not self.live, expand=True)
         self.row = self.bar.add_task(what, total=total)
         self.total, self.unit, self.console = total, unit, console
-        self.before, self.told, self.started = 0, 0, time.monotonic()
+        self.before = self.told = 0
+        self.started = self.spoke = time.monotonic()
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -66,16 +69,16 @@ class Steps:
         """Show that ``done`` steps are done, with a line of news."""
         self.bar.update(self.row, completed=done, description=news)
         tenth = 10 * done // max(self.total, 1)
-        if not self.live and tenth > self.told:
-            self.told, spent = tenth, time.monotonic() - self.started
+        now = time.monotonic()
+        if not self.live and tenth > self.told and now - self.spoke >= PAUSE:
+            self.told, self.spoke, spent = tenth, now, now - self.started
             left = spent * (self.total - done) / max(done - self.before, 1)
             more = f", about {duration(left)} left" if left >= LATE else ""
             self.say(f"{done:,} of {self.total:,} {self.unit} in {duration(spent)}{more}: {news}")
 
     def say(self, line: str) -> None:
         """Print a line above the bar, or alone; it is cut at the edge of the console."""
-        text = Text(line, no_wrap=True, overflow="ellipsis")
-        self.console.print(text, highlight=False)
+        self.console.print(Text(line), highlight=False, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def duration(seconds: float) -> str:

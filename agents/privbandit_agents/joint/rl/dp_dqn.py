@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms
-from privbandit_agents.base.arms import ArmModels, in_blocks, with_intercept
+from privbandit_agents.base.arms import ArmModels, best_present, in_blocks, with_intercept
 from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
 from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
@@ -111,7 +111,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         if self.users < self.batch:
             uniform = uniforms_per_user(self.rng_choices, context, self.context_shape)
             return np.asarray(uniform * n_arms(self.action_space), np.int64)[()]
-        best: Array = self.scores(context).argmax(axis=-1)
+        best: Array = best_present(self.scores(context), self.present if self.shared_context else None)
         return best
 
     def scores(self, contexts: Array) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
+from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
@@ -105,7 +106,7 @@ class LDPClicks(MomentAgent[Config]):
         users = context.shape[:-1]
         if self.exploring:
             return np.full(users, self.arm) if users else self.arm
-        chosen: Action = self.scores(context).argmax(axis=-1)
+        chosen: Action = best_present(self.scores(context), self.present)
         return chosen
 
     def scores(self, contexts: Array) -> Array:

@@ -17,7 +17,7 @@ from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.printed import AuthorsTree, PrintedTree
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
-from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
+from privbandit_agents.local.trees.votes import MAX_DEPTH, LeafVotes, TreeSettings, WeightedTree
 
 PAPER = 160.0  # variance of 2 V - U times epsilon^2 in the paper's report, in whose epsilon its depths are written
 
@@ -61,13 +61,13 @@ class PrunedVotes(LeafVotes[Config]):
         return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
 
     def published_depth(self) -> int:
-        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8]."""
+        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8], or [1, 16] (authors)."""
         other, _ = LeafReport(self.config.report, self.config.epsilon, 64, 2).variance  # the leaves are not known yet
         private = self.config.expected_users * PAPER / max(other, 1e-9)
         x, y = self.public_data
         share = x.shape[1] / (2 + 2 * x.shape[1])
         depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
-        return min(max(depth, 1), DEEPEST)
+        return min(max(depth, 1), MAX_DEPTH if self.config.rule == "authors" else DEEPEST)
 
     def reported(self) -> LeafReport:
         c = self.config

@@ -44,6 +44,12 @@ def test_a_small_sweep_has_a_run_for_each_agent_with_its_settings(tmp_path: Path
     mean = own.group_by("checkpoint").agg(pl.col("regret").mean()).sort("checkpoint")
     told = [(event.step, event.value) for event in found.Scalars("regret/Linear-v0")]
     np.testing.assert_allclose(told, mean.rows(), rtol=1e-6)
+    assert {event.value for event in found.Scalars("regret_share/Linear-v0")} == {1.0}
+    better = events(tmp_path / MEAN_EVENTS / "linucb")
+    share, log = (better.Scalars(f"regret_share{kind}/Linear-v0")[-1].value for kind in ("", "_log10"))
+    beside = frame.filter(env="privbandit/Linear-v0", checkpoint=2000)
+    ratio = beside.filter(agent="linucb")["regret"].mean() / beside.filter(agent="uniform")["regret"].mean()
+    assert share == pytest.approx(ratio, rel=1e-6) and log == pytest.approx(np.log10(ratio), rel=1e-5)
 
 
 def test_what_is_no_more_is_forgotten_and_runs_of_trials_move(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_curve_is_the_mean_over_seeds() -> None:
 def test_an_agent_looks_the_same_in_every_panel_and_unlike_its_neighbours() -> None:
     agents = ["uniform", "greedy", "linucb", "lints", "ppo", "a2c", "dqn"]
     runs = [outcome(agent, 0, [1, 2]) for agent in agents]
-    others = ["uniform", "dqn", "sa-lasso", "ucb-mnl", "histogram", "tree-all"]
+    others = ["uniform", "dqn", "sa-lasso", "histogram", "tree-all"]
     runs += [outcome(agent, 0, [1, 2], dim=5) for agent in others]
     panels = list(panels_of(runs).values())
     styles = styles_of(panels)

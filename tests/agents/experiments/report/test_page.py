@@ -11,6 +11,8 @@ import pytest
 from commanding import invoke
 from made_up import sweep, written
 from privbandit_agents.experiments.analysis.frame import as_frame
+from privbandit_agents.experiments.drawing.lines import curves_of, frontiers_of, panels_of
+from privbandit_agents.experiments.drawing.style import Line, styles_of
 from privbandit_agents.experiments.report.audits import audit_rows
 from privbandit_agents.experiments.report.glance import Glance
 from privbandit_agents.experiments.report.page import numbers, page, write_report
@@ -39,6 +41,33 @@ def test_the_page_has_every_curve_and_frontier() -> None:
     lines = {(one["env"], one["name"]): one for one in data["frontier"]}
     assert lines[1, "fliphat"]["x"] == [0.5, 1, 4] and lines[0, "uniform"]["level"]
     assert {name for env, name in lines if name.startswith("best")} and not lines[1, "fliphat"]["level"]
+
+
+def test_an_agent_has_one_color_in_both_charts_of_the_page_and_in_both_figures() -> None:
+    """Of three budgets the middle one has the agent's own color; the frontier has it, too, with or without others."""
+    data = data_of(page(FRAME, "A title", [], ""))
+    curves = {one["agent"]: one["color"] for one in data["curves"] if one["epsilon"] in (None, 1)}
+    frontier = {one["agent"]: one["color"] for one in data["frontier"]}
+    assert len(frontier) > 12 and frontier.items() <= curves.items()
+    colors: dict[str, set[str]] = {}
+    for frame in (FRAME, SMALL):
+        drawn = [styles_of([curves_of(rows) for rows in panels_of(frame).values()]), styles_of([*lines_of(frame)])]
+        for styles in drawn:
+            for label, style in styles.items():
+                name = label.removeprefix("best without privacy: ").removesuffix(" epsilon=1")
+                if name in frontier:
+                    colors.setdefault(name, set()).add(style["color"].lower())
+    assert len(colors) > 12 and {name: len(found) for name, found in colors.items() if len(found) > 1} == {}
+
+
+def lines_of(frame: pl.DataFrame) -> list[list[Line]]:
+    return list(frontiers_of(frame).values())
+
+
+def test_a_page_with_one_budget_has_no_frontier() -> None:
+    one = FRAME.filter(pl.col("epsilon").is_null() | (pl.col("epsilon") == 1))
+    data = data_of(page(one, "A title", [], ""))
+    assert data["frontier"] == [] and len(data["curves"]) > 12
 
 
 def test_curves_come_with_the_least_regret_first() -> None:

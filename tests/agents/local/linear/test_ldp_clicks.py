@@ -105,7 +105,7 @@ def test_steps_blocks_and_saved_agents_agree(available: float | None, tmp_path: 
         env = gym.make(**world)
         agent: Any = make("ldp-clicks", env, seed=3, epsilon=8.0)
         if by_steps:
-            env = gym.wrappers.RecordEpisodeStatistics(env)  # type: ignore[assignment]
+            env = gym.wrappers.RecordEpisodeStatistics(env)
         runs.append((play(env, agent, seed=3, by_counts=False), agent))
     (one, first), (other, second) = runs
     assert np.array_equal(one.regret, other.regret) and np.array_equal(first.theta, second.theta)

@@ -161,12 +161,12 @@ def test_the_printed_rule_answers_by_noise_where_the_known_noise_rule_does_not()
     assert right["known-noise"] > right["printed"] + 0.05
 
 
-def nearest_leaf(tree: AuthorsTree, node: int) -> int:
+def nearest_leaf(tree: Any, node: int) -> int:
     below = tree.partition.children[node]
     return 0 if tree.partition.leaf[node] >= 0 else 1 + min(nearest_leaf(tree, int(child)) for child in below)
 
 
-def authors_answer(tree: AuthorsTree, total: Any, users: int, start: int) -> bool:
+def authors_answer(tree: Any, total: Any, users: int, start: int) -> bool:
     """Return the label of a leaf as the authors' repository finds it: from itself up, with a grid for lambda."""
     sums, rows, ones = (tree.partition.gather(values) for values in (total, tree.rows_of_leaves, tree.counts[:, 1:]))
     epsilon, found = tree.epsilon / 2, []

@@ -1,0 +1,52 @@
+"""Games with devices: work that is done once gives what doing it again would give."""
+
+import numpy as np
+import pytest
+from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.kernels import alike
+from privbandit_agents.audits.games.local import LocalGame
+from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.base.labels import Labels
+
+
+def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[int] = []
+    of = Contrast.of
+
+    def counted(zero: Floats, one: Floats) -> Contrast:
+        fitted.append(len(zero))
+        return of(zero, one)
+
+    monkeypatch.setattr(Contrast, "of", counted)
+    once = LocalGame("ldp-sgd", {"epsilon": 1.0})
+    scored_once, scenes = fitted.count(once.pilots // 2), len(once.scenes())
+    monkeypatch.setattr(LocalGame, "scored", AnyAgentGame.scored)
+    fitted.clear()
+    again = LocalGame("ldp-sgd", {"epsilon": 1.0})
+    assert scored_once < 0.8 * scenes and fitted.count(once.pilots // 2) == scenes
+    assert (once.place, once.pair) == (again.place, again.pair)
+    seen = once.observed(once.scene, 0, 100, np.random.default_rng(0))
+    np.testing.assert_array_equal(once.told(once.contrast, seen), again.told(again.contrast, seen))
+
+
+def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
+    game = LocalGame("ldp-sgd", {"epsilon": 1.0})
+    stronger = game.stronger(1.25)
+    assert stronger is not None and stronger.scene.words == game.scene.words
+    assert stronger.scene.agent.config.epsilon == 1.25 and game.scene.agent.config.epsilon == 1.0
+
+
+def test_vectors_of_equal_records_are_computed_once_and_others_as_they_are() -> None:
+    asked: list[int] = []
+
+    def vectors(contexts: Floats, labels: Labels) -> Floats:
+        asked.append(len(labels))
+        return np.asarray(contexts * (1.0 + labels)[:, None])
+
+    computed, rng = alike(vectors), np.random.default_rng(0)
+    one, labels = np.tile(rng.random(3), (50, 1)), np.full(50, 2)
+    for contexts, known in ((one, labels), (one, labels), (one, 1 + labels), (rng.random((50, 3)), labels)):
+        np.testing.assert_array_equal(computed(contexts, known), contexts * (1.0 + known)[:, None])
+    assert computed(one[:0], labels[:0]).shape == (0, 3)
+    assert asked == [1, 1, 50, 0]

@@ -162,7 +162,7 @@ def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(select_action)
     def select(self: "Agent[Any]", context: object) -> Any:
         contexts = self.contexts_of(context)
-        return select_action(self, contexts) if self.seen is None else chosen_for(self, select_action, contexts)
+        return select_action(self, contexts) if self.people_seen is None else chosen_for(self, select_action, contexts)
 
     return select
 
@@ -201,7 +201,7 @@ class Agent(ABC, Generic[C]):
         }
     )
     uses_public_data: ClassVar[bool] = False
-    seen: Seen | None = None
+    people_seen: Seen | None = None
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
     person: object = None
     """With ``people=n``: who is served now, integers; None: people who report, until n have."""
@@ -249,9 +249,9 @@ class Agent(ABC, Generic[C]):
             self.public_data = public_data
         people = getattr(config, "people", None)
         if people is not None:
-            self.seen = Seen(people)
+            self.people_seen = Seen(people)
         self.begin()
-        if self.seen is not None and self.guarantee.unit == "visit":
+        if self.people_seen is not None and self.guarantee.unit == "visit":
             self.guarantee = self.guarantee.per_person()
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
@@ -352,7 +352,7 @@ class Agent(ABC, Generic[C]):
             records: contexts, actions, feedback, and whatever else has a row a visit.
             person: the ids of the visits' people; None: everyone is new.
         """
-        return records if self.seen is None else self.seen.taken(records, person)
+        return records if self.people_seen is None else self.people_seen.taken(records, person)
 
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
@@ -378,30 +378,31 @@ class Devices:
     """
 
     rng: Generator
-    seen: Seen | None
+    people_seen: Seen | None
 
     def devices_state(self) -> dict[str, Any]:
         """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
         state: dict[str, Any] = {"rng": self.rng.bit_generator.state}
-        if self.seen is not None:
-            arrays, numbers = self.seen.state()
-            state["seen"] = numbers | {name: array.tolist() for name, array in arrays.items()}
+        if self.people_seen is not None:
+            arrays, numbers = self.people_seen.state()
+            state["people_seen"] = numbers | {name: array.tolist() for name, array in arrays.items()}
         return state
 
     def restore_devices(self, values: dict[str, Any]) -> None:
         """Let simulated devices go on with what ``devices_state`` returned."""
         self.rng.bit_generator.state = values["rng"]
-        if self.seen is not None:
-            kinds = {name: array.dtype for name, array in self.seen.state()[0].items()}
-            self.seen.restore(
-                {name: np.array(values["seen"][name], kind) for name, kind in kinds.items()}, values["seen"]
+        if self.people_seen is not None:
+            kinds = {name: array.dtype for name, array in self.people_seen.state()[0].items()}
+            self.people_seen.restore(
+                {name: np.array(values["people_seen"][name], kind) for name, kind in kinds.items()},
+                values["people_seen"],
             )
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over the server's state; who has reported is on the devices, so nobody may until they are restored."""
         super().restore(arrays, values)  # type: ignore[misc]
-        if self.seen is not None:
-            self.seen.lost = True
+        if self.people_seen is not None:
+            self.people_seen.lost = True
 
     def rekey(self) -> None:
         """Take fresh keys from the operating system, the server's and the devices'."""
@@ -424,7 +425,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     ledger: Ledger
     cost: Cost
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "seen"}
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "people_seen"}
     reports_late: ClassVar[bool] = False
     """Whether users by counts may report together when the policy changes, and not at every checkpoint before: for
     simulation, where nothing but a change of policy depends on their reports."""
@@ -473,7 +474,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         Raises:
             TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
         """
-        if self.fewest_summed == NEVER or self.seen is not None:
+        if self.fewest_summed == NEVER or self.people_seen is not None:
             raise TypeError(f"{self.name} has no law of summed reports.")
         records = self.records_of(contexts, actions, feedback)
         with self.paying(len(records[-1])):
@@ -510,7 +511,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        if not self.by_counts or self.seen is not None:
+        if not self.by_counts or self.people_seen is not None:
             raise TypeError(f"{self.name} learns from users one by one.")
         with self.paying(users := int(np.sum(counts))):
             self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)
@@ -560,7 +561,7 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     @final
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         records = self.first_visits(self.records_of(context, action, feedback), person)
-        new = self.curate(*records) if len(records[-1]) or self.seen is None else None
+        new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None
         if new is not None:
             self.release = new
 

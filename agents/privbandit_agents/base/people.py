@@ -144,7 +144,7 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
     person, present = agent.person, agent.present
     group = contexts.ndim > len(agent.context_shape)
     rows = contexts if group else contexts[None]
-    new = agent.seen.new(person, len(rows))
+    new = agent.people_seen.new(person, len(rows))
     if new.all():
         return select_action(agent, contexts)
     actions: list[Any] = [None, None]

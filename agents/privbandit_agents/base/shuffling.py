@@ -64,7 +64,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     cost: Cost
     shuffler: Shuffler
     batches: int = 0
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "seen", "shuffler", "cost"}
+    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "people_seen", "shuffler", "cost"}
 
     def begin(self) -> None:
         super().begin()

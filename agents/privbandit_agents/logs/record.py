@@ -363,7 +363,7 @@ def log(
     check_match(env, agent)
     if isinstance(agent, LearningAgent) or not isinstance(env, gym.Env):
         raise TypeError(f"{agent.name} is logged one user after the other, which it or its environment cannot do.")
-    if agent.seen is not None:
+    if agent.people_seen is not None:
         raise ValueError("a log is of an agent without people: with it the propensities of who returns are others.")
     if isinstance(env, BanditEnv) and count(n=n) > env.horizon:
         raise ValueError(f"n must be at most the environment's horizon {env.horizon}; got {n}.")

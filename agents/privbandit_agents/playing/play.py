@@ -246,7 +246,7 @@ def person_in(told: dict[str, Any], agent: AnyAgent, key: str = "person") -> Any
     Raises:
         ValueError: the environment does not say.
     """
-    if agent.seen is None:
+    if agent.people_seen is None:
         return None
     if told.get(key) is None:
         way_out = "make it without people, or play an environment of privbandit_envs"
@@ -285,18 +285,18 @@ def play_blocks(
     context = snapshots.resume(env, agent, curve) if snapshots else None
     if context is None:
         context, _ = env.reset(seed=seed)
-    by_counts = by_counts and agent.seen is None  # sums have no names
+    by_counts = by_counts and agent.people_seen is None  # sums have no names
     recorded = RecordRegret(env, curve)
     largest = max(64, BLOCK_BYTES // context.nbytes)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent.seen is None and not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    in_turn = agent.people_seen is None and not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
     waiting = Waiting()
     left, noted, people = horizon - curve.users, curve.passed, None
     while left:
         frozen = min(agent.frozen_rounds() - waiting.users, left)
-        if agent.seen is not None:
-            people = frozen_visits(env, agent.seen, frozen, min(left, largest))
+        if agent.people_seen is not None:
+            people = frozen_visits(env, agent.people_seen, frozen, min(left, largest))
             frozen = len(people)
         if by_counts and (many := min(frozen, curve.to_next)) >= 500:  # the normal approximation needs 500 users
             serve_counts(env, agent, curve, many, waiting)
@@ -350,14 +350,14 @@ def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArra
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
-    if agent.seen is not None:
+    if agent.people_seen is not None:
         agent.person = person
     if mask is not None:
         seen, chosen = choose_present(agent, context, mask)
     else:
         seen = agent.contexts_of(context)
         chosen = agent.select_action(seen)
-    if agent.seen is not None:
+    if agent.people_seen is not None:
         agent.person = None
     return seen, chosen
 
@@ -367,7 +367,7 @@ def learn(
 ) -> None:
     """Let an agent learn from one user or from n, who were served by a mask or by None."""
     agent.present = mask
-    if agent.seen is None:
+    if agent.people_seen is None:
         agent.update(context, action, feedback)
     else:
         agent.update(context, action, feedback, person)  # type: ignore[call-arg]

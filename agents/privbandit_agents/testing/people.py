@@ -30,10 +30,10 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     env = environment(env_id, horizon)
     agent, twin = (make(name, env, seed=17, **config) for _ in range(2))
     promise = agent.guarantee
-    assert agent.seen is not None and promise.unit == "person" and "person" in promise.words, (
+    assert agent.people_seen is not None and promise.unit == "person" and "person" in promise.words, (
         f"with people={people} the guarantee must be to persons: let the base class count, and say unit='person'"
     )
-    if type(agent.seen) is not Seen:
+    if type(agent.people_seen) is not Seen:
         return  # it counts all visits, in a way of its own
     # both serve the same visits; what returning people of the twin send is turned to nonsense
     env.reset(seed=17)
@@ -63,8 +63,9 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
             agent, twin = (carried(one, env, saved=bool(episodes)) for one in (agent, twin))
             episodes += 1
     counted = min(len(came), people)
-    assert agent.seen is not None and agent.seen.counted == counted, (
-        f"{agent.seen and agent.seen.counted} people were counted of {counted}: seen must be kept by save and load"
+    assert agent.people_seen is not None and agent.people_seen.counted == counted, (
+        f"{agent.people_seen and agent.people_seen.counted} people were counted of {counted}: people_seen must be kept "
+        "by save and load"
     )
     in_blocks_and_steps(name, env_id, horizon, config)
 

@@ -218,7 +218,7 @@ def with_target(column: Array, rows: Array, value: Any) -> Array:
 
 def named(agent: AnyCurator, rows: Array, start: int, n: int) -> dict[str, Array]:
     """Return who n users are to an agent with people: the target is 0, all others come once; nothing to others."""
-    return {} if agent.seen is None else {"person": with_target(np.arange(start + 1, start + n + 1), rows, 0)}
+    return {} if agent.people_seen is None else {"person": with_target(np.arange(start + 1, start + n + 1), rows, 0)}
 
 
 def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:

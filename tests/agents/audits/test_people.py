@@ -50,9 +50,9 @@ class Loose:
     counts: type[Seen]
 
     def first_visits(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
-        if type(self.seen) is Seen:
-            self.seen = self.counts(self.seen.most)
-        return self.seen.taken(records, person)  # type: ignore[no-any-return]
+        if type(self.people_seen) is Seen:
+            self.people_seen = self.counts(self.people_seen.most)
+        return self.people_seen.taken(records, person)  # type: ignore[no-any-return]
 
 
 class Forgets:
@@ -62,7 +62,7 @@ class Forgets:
 
     def restore_devices(self, values: dict[str, Any]) -> None:
         super().restore_devices(values)  # type: ignore[misc]
-        self.seen = Seen(self.seen.most)
+        self.people_seen = Seen(self.people_seen.most)
 
 
 class ForgetsState:
@@ -70,7 +70,7 @@ class ForgetsState:
 
     def restored(self) -> None:
         super().restored()  # type: ignore[misc]
-        self.seen = Seen(self.seen.most)
+        self.people_seen = Seen(self.people_seen.most)
 
 
 GAMES: dict[type[Any], type[AgentGame]] = {
@@ -147,7 +147,7 @@ def test_a_server_s_file_does_not_say_who_reported() -> None:
     env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2)
     agent = make("ldp-greedy", env, seed=0, people=10)
     arrays, values = agent.state()
-    assert not any(key.startswith("seen") for key in (*arrays, *values))
+    assert not any(key.startswith("people_seen") for key in (*arrays, *values))
     agent.restore(arrays, values)
     with pytest.raises(RuntimeError, match="who has reported is on the devices"):
         agent.update(env.reset(seed=0)[0], 0, 1.0, 3)  # type: ignore[call-arg]

@@ -74,7 +74,7 @@ def test_more_people_than_n_are_served_and_not_counted() -> None:
 def test_a_second_episode_counts_nobody_twice(name: str) -> None:
     agent, env = make(name, world(50), seed=0, people=50), world(50)
     play(env, agent, seed=0)
-    assert agent.seen is not None and agent.seen.full
+    assert agent.people_seen is not None and agent.people_seen.full
     state = agent.state()
     play(env, agent)
     assert all(np.array_equal(state[0][key], array) for key, array in agent.state()[0].items())
@@ -86,8 +86,8 @@ def test_a_saved_curator_knows_who_came(tmp_path: Any) -> None:
     play(env, agent, seed=0)
     save(agent, tmp_path / "a.npz")
     again = load(tmp_path / "a.npz", env)
-    assert again.seen is not None and agent.seen is not None
-    assert again.seen.state()[0]["bits"].tolist() == agent.seen.state()[0]["bits"].tolist()
+    assert again.people_seen is not None and agent.people_seen is not None
+    assert again.people_seen.state()[0]["bits"].tolist() == agent.people_seen.state()[0]["bits"].tolist()
 
 
 class Nameless(gym.Wrapper[Any, Any, Any, Any]):
@@ -119,7 +119,7 @@ def test_who_does_not_report_gets_the_best_estimate() -> None:
     play(env, agent, seed=0)
     contexts = np.random.default_rng(0).normal(size=(500, 3, 2)) / 4
     best = (contexts @ agent.scorer[:, -1]).argmax(axis=1)
-    assert agent.seen.full and np.array_equal(agent.select_action(contexts), best)
+    assert agent.people_seen.full and np.array_equal(agent.select_action(contexts), best)
 
 
 def test_curators_play_the_estimate_after_their_horizon() -> None:
@@ -145,7 +145,7 @@ def test_means_in_blocks_and_steps(name: str) -> None:
         env = world(12, 600, returns="zipf")
         agents.append(make(name, env, seed=0, people=12))
         results.append(play(wrapper(env), agents[-1], seed=0))
-    assert isinstance(agents[0].seen, PersonMeans | OwnMeans)
+    assert isinstance(agents[0].people_seen, PersonMeans | OwnMeans)
     assert np.array_equal(results[0].regret, results[1].regret)
     assert results[0].regret[-1] > 0
 
@@ -185,7 +185,7 @@ def test_means_take_memory_that_is_bounded() -> None:
     env = gym.make("privbandit/Linear-v0", dim=100, n_arms=2, horizon=3_000_000)
     with pytest.raises(ValueError, match="visits='mean' takes"):
         make("jdp-linucb", env, people=100_000, visits="mean")
-    assert type(make("jdp-linucb", env, people=100_000, seed=0).seen) is Seen
+    assert type(make("jdp-linucb", env, people=100_000, seed=0).people_seen) is Seen
     with pytest.raises(ValueError, match="who come again"):
         make("jdp-linucb", env, visits="mean")
 

@@ -188,7 +188,7 @@ def test_the_entry_point_exits_with_the_same_codes(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("privbandit")
     if not command.exists():
         pytest.skip("the package is not installed")
-    run = [command, "run", "--env", "x/Y-v0", "--agent", "uniform"]
+    run = [str(command), "run", "--env", "x/Y-v0", "--agent", "uniform"]
     done = subprocess.run(run, capture_output=True, cwd=tmp_path, env=dict(os.environ))  # readline adds COLUMNS to C's
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and os.listdir(tmp_path) == []
     assert subprocess.run([command, "--version"], capture_output=True).returncode == 0

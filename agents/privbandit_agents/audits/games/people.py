@@ -99,7 +99,7 @@ class LocalPersonGame(LocalGame):
         """Return what so many devices send, each at all visits of its person: the ratio, and the sum of reports."""
         agent = copy.copy(scene.agent)
         rekey(agent, rng)
-        agent.rng, agent.seen = rng.spawn(1)[0], Seen(agent.config.people)
+        agent.rng, agent.people_seen = rng.spawn(1)[0], Seen(agent.config.people)
         sent = scene.pair.users(world, devices * self.visits)
         records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
         reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))

@@ -169,7 +169,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         """Keep a mean of every person's records, to be released within so many visits."""
         config = self.config
         assert config.people is not None
-        self.seen, self.horizon = PersonMeans(config.people, self.counted), users
+        self.people_seen, self.horizon = PersonMeans(config.people, self.counted), users
         self.times, self.released = snapshot_times(users), 0
         self.refit_at = self.times[0]
         self.summed, self.precision = np.zeros(self.counted), 0.0  # of the releases' means, each times its precision
@@ -255,8 +255,8 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         Raises:
             RuntimeError: more users than the horizon, none of whom is taken in.
         """
-        if isinstance(self.seen, PersonMeans):
-            return self._averaged(self.seen, contexts, actions, feedback)
+        if isinstance(self.people_seen, PersonMeans):
+            return self._averaged(self.people_seen, contexts, actions, feedback)
         refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):

@@ -113,7 +113,7 @@ class PRECTS(MomentAgent[Config]):
     def begin(self) -> None:
         super().begin()
         if self.config.averages:
-            self.seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
+            self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior, choices = self.rng.spawn(2)
         self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
@@ -150,7 +150,7 @@ class PRECTS(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return one of both candidates, by the user's own coin, which its index fixes."""
         contexts = context.reshape(-1, *self.context_shape)
-        asked = self.users if self.seen is None else self.seen.asked
+        asked = self.users if self.people_seen is None else self.people_seen.asked
         second = self.choices.of(self.seed_of_choices, asked, len(contexts)) < 0.5
         pairs = self.candidates(contexts)
         actions = np.where(second, pairs[:, 1], pairs[:, 0])

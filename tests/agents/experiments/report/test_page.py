@@ -137,7 +137,7 @@ def test_the_commands_write_a_page_and_a_frontier(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("privbandit_agents.experiments.report.page.library", lambda: "library()")
     out = written(tmp_path / "out", 1, ("uniform", "ldp-greedy"))
     shown = invoke("report", str(out), "-o", str(tmp_path / "page.html"))
-    assert shown.exit_code == 0 and shown.stdout == f"page: {tmp_path / 'page.html'}\n", shown.output
+    assert shown.exit_code == 0 and shown.stdout == f"page: {tmp_path / 'page.html'}\n", shown.stderr
     assert "Results of out" in (tmp_path / "page.html").read_text()
     shown = invoke("frontier", str(out), "--format", "svg")
     assert shown.exit_code == 0 and (out / "frontier.svg").exists() and (out / "frontier.png").exists()

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.random import PCG64, Generator
 from numpy.typing import DTypeLike, NDArray
 
+from privbandit_agents.privacy.vectors import modest
+
 Array = NDArray[Any]
 ROWS_OF_GRAM = 1024
 """Rows that are kept before they are added to a Gram matrix."""
@@ -87,8 +89,9 @@ class Products:
             columns = self.open.more(stop - start)
             columns[:, 0] = groups[start:stop] if isinstance(groups, np.ndarray) else groups
             columns[:, 1:] = rows[start:stop]
-            if self.clean is not None and (bad := ~np.isfinite(columns).all(axis=1)).any():
-                columns[bad, 1:] = self.clean(columns[bad, 1:])  # the state is finite at any time
+            if self.clean is not None and not modest(columns, 1e100):  # the state is finite at any time
+                bad = ~np.isfinite(columns).all(axis=1)
+                columns[bad, 1:] = self.clean(columns[bad, 1:])
             if len(self.open) == self.AT_ONCE:
                 self._close()
             start = stop

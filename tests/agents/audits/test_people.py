@@ -46,7 +46,7 @@ class Three(Seen):
 class Loose:
     """Hands on more than it should: the noise is that of one visit."""
 
-    seen: Any
+    people_seen: Any
     counts: type[Seen]
 
     def first_visits(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ class Loose:
 class Forgets:
     """Begins anew, with nobody counted, whenever it was loaded."""
 
-    seen: Any
+    people_seen: Any
 
     def restore_devices(self, values: dict[str, Any]) -> None:
         super().restore_devices(values)  # type: ignore[misc]
@@ -66,7 +66,7 @@ class Forgets:
 
 
 class ForgetsState:
-    seen: Any
+    people_seen: Any
 
     def restored(self) -> None:
         super().restored()  # type: ignore[misc]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.accounting.shuffling import coins_for
 from privbandit_agents.privacy.mechanisms import secure
+from privbandit_agents.privacy.vectors import modest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -100,14 +101,17 @@ class CoinSums:
             users: n, of the whole batch.
             rng: draws the same for a user, however users are cut into calls.
         """
-        tosses, rng = self.tosses(users), secure.source(self.noise, rng)
+        each, rng = self.messages(users), secure.source(self.noise, rng)
+        tosses = each - 2 * self.steps
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        rounded = np.minimum(np.maximum(vectors, -1.0), 1.0)
-        rounded *= self.steps
+        inside = vectors if modest(vectors, 1.0) else np.minimum(np.maximum(vectors, -1.0), 1.0)
+        rounded = inside * self.steps
         rounded += dither
         np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
-        ones = rounded.astype(np.int64) + self.steps + heads
-        return np.concatenate([ones, self.messages(users) - ones], axis=1)
+        ones = rounded.astype(np.int64)
+        ones += self.steps
+        ones += heads
+        return np.concatenate([ones, each - ones], axis=1)
 
     def estimate(self, bag: Ints, users: int) -> Floats:
         """Return an unbiased estimate of the sum of n users' vectors, shape (D,), given all of their bits (2 D,)."""

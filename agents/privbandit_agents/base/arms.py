@@ -127,7 +127,11 @@ class ArmModels:
         if len(arms) != 1 or not 0 <= arms.item() < models:
             exists = (arms >= 0) & (arms < models)
             features, arms = np.where(exists[:, None], features, 0.0), np.where(exists, arms, 0)
-        return features, 2 * np.minimum(np.maximum(rewards, 0.0), 1.0) - 1, arms
+        learned = np.maximum(rewards, 0.0)
+        np.minimum(learned, 1.0, out=learned)
+        learned *= 2
+        learned -= 1
+        return features, learned, arms
 
 
 def in_blocks(rows: Array, groups: Array | int, blocks: int) -> Floats:

@@ -276,4 +276,4 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
         right = (answers > 0.5) & (answers < math.inf)
-        return np.where(right, given, 1 - given if self.n_labels == 2 else -1)
+        return given ^ ~right if self.n_labels == 2 else np.where(right, given, -1)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.accounting.shuffling import coins_for
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.vectors import modest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,14 +103,15 @@ class CoinSums:
         each, rng = self.messages(users), secure.source(self.noise, rng)
         tosses = each - 2 * self.steps
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        inside = vectors if modest(vectors, 1.0) else np.minimum(np.maximum(vectors, -1.0), 1.0)
-        rounded = inside * self.steps
+        rounded = vectors * float(self.steps)
         rounded += dither
         np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
-        ones = rounded.astype(np.int64)
-        ones += self.steps
-        ones += heads
-        return np.concatenate([ones, each - ones], axis=1)
+        bits = np.empty((len(vectors), 2 * self.dim), np.int64)
+        ones, zeros = bits[:, : self.dim], bits[:, self.dim :]
+        np.add(heads, self.steps, out=ones)
+        ones += rounded.astype(np.int64)
+        np.subtract(each, ones, out=zeros)
+        return bits
 
     def estimate(self, bag: Ints, users: int) -> Floats:
         """Return an unbiased estimate of the sum of n users' vectors, shape (D,), given all of their bits (2 D,)."""

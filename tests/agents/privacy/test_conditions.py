@@ -127,7 +127,10 @@ def test_3_schedules_do_not_depend_on_the_data(name: str, world: str, differs: s
 
             def told(*record: Any, randomize: Any = randomize, sent: Any = sent, other: bool = other) -> Any:
                 report = randomize(*record)
-                return next(sent) if other else reports.append(report) or report
+                if other:
+                    return next(sent)
+                reports.append(report)
+                return report
 
             agent.randomize = told  # type: ignore[assignment,method-assign]
         if isinstance(agent, CentralAgent):

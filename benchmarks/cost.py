@@ -160,12 +160,12 @@ def drawn(options: Options) -> Iterator[Row]:
                 kwargs = {} if setting == "horizon" else {setting: value}
                 cells.append(measured(name, "privbandit/Linear-v0", rounds, kwargs) | {"at": value})
             at, costs = [cell["at"] for cell in cells], [1e6 / cell["rate"] for cell in cells]
-            told = {what: costs}
+            lines_of = {what: costs}
             if setting == "horizon":
-                told["memory"] = [max(cell["memory"], 0.1) for cell in cells]
-            for panel, values in told.items():
-                panels[panel].loglog(at, values, **looks[name])
-                ends[panel].append(Label(at[-1], values[-1], name, styles[name]["color"]))
+                lines_of["memory"] = [max(cell["memory"], 0.1) for cell in cells]
+            for there, found in lines_of.items():
+                panels[there].loglog(at, found, **looks[name])
+                ends[there].append(Label(at[-1], found[-1], name, styles[name]["color"]))
             yield Row(f"{name}, {what} {at[0]:,} to {at[-1]:,}", costs[-1] / costs[0], "times the cost of a user")
     for what, panel in panels.items():
         panel.set_title(f"memory by {next(iter(GROWTH))}" if what == "memory" else f"time by {what}")

@@ -98,10 +98,10 @@ def test_every_text_of_a_map_can_be_read_at_the_width_of_a_page(monkeypatch: pyt
     worlds = {f"a world whose name is rather long {dim}": {"env.dim": dim} for dim in (2, 3)}
     draw_maps(maps_of(study(worlds=worlds)), "Made up", Path("map.png"))
     (figure,) = drawn
-    FigureCanvasAgg(figure).draw()
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     page = 876 / 96 / figure.get_figwidth()  # one inch of the picture, on the page
     texts = [text for text in figure.findobj(Text) if text.get_text().strip()]
-    assert min(text.get_fontsize() * page for text in texts) >= 7
+    assert min(float(text.get_fontsize()) * page for text in texts) >= 7
     assert len(figure.axes) == 2, "one map below the other"
     upper, lower = (axis.get_position() for axis in figure.axes)
     assert lower.y1 < upper.y0 and lower.x0 == pytest.approx(upper.x0, abs=0.02)

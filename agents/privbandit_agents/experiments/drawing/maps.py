@@ -30,28 +30,18 @@ NOTE = "share of uniform play's regret; framed: the best of its notion of privac
 def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequence[str] = (), stamp: str = "") -> None:
     """Draw maps below each other, and write a PNG, and other ``formats``; ``stamp`` as for ``draw_figure``.
 
-    Every text has at least 7 pt where the picture is as wide as a page of the documentation. A map leaves out worlds
-    in which no agent with its budget played.
+    Every text has at least 7 pt where the picture is as wide as a page of the documentation.
     """
-    drawn = [shown(each) for each in maps]
     with matplotlib.rc_context(STYLE):
-        rows = [len(each.worlds) for each in drawn]
+        rows = [len(each.worlds) for each in maps]
         heights = [ROW * n + 0.95 for n in rows]  # inches, with a title and names of agents
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.75), layout="constrained", dpi=160)
-        axes = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=rows)[:, 0]
-        for axis, each in zip(axes, drawn, strict=True):
+        axes = figure.subplots(len(maps), 1, squeeze=False, height_ratios=rows)[:, 0]
+        for axis, each in zip(axes, maps, strict=True):
             draw_map(axis, each)
         write_title(figure, title, stamp)
         figure.supxlabel(NOTE, fontsize=8.5, color="#555555", x=0.99, ha="right")
         save(figure, path, formats)
-
-
-def shown(each: TrustMap) -> TrustMap:
-    """Return a map without the worlds in which only agents without privacy played, unless all are such."""
-    kept = [i for i, row in enumerate(each.places) if any(place and place.notion != "none" for place in row)]
-    if not kept:
-        return each
-    return TrustMap(each.panel, [each.worlds[i] for i in kept], each.agents, [each.places[i] for i in kept])
 
 
 def draw_map(axis: Axes, each: TrustMap) -> None:

@@ -61,7 +61,7 @@ def curve(trial: Trial, users: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(users, 100) if trial.agent.endswith("linucb") and trial.agent[0] != "l" else users / 10
 
 
-def maps_of(made: Study) -> list[TrustMap]:
+def results_of(made: Study) -> dict[str, Finished]:
     results = {}
     for trial in made.jobs:
         assert isinstance(trial, Trial)
@@ -70,8 +70,12 @@ def maps_of(made: Study) -> list[TrustMap]:
         kind = {"l": "local 1 a visit, exact", "j": "joint 1, 1e-05 a visit, real"}.get(trial.agent[0], "none")
         notes = {"simulation": "users", "privacy": "none" if trial.agent == "linucb" else kind}
         results[trial.name] = Finished("trial", trial.spec, trial.settings, arrays, notes)
+    return results
+
+
+def maps_of(made: Study) -> list[TrustMap]:
     ((spec, places),) = made.maps
-    return trust_maps(spec, places, made.cells, results)
+    return trust_maps(spec, places, made.cells, results_of(made))
 
 
 def test_a_map_says_what_was_measured() -> None:
@@ -94,10 +98,10 @@ def test_every_text_of_a_map_can_be_read_at_the_width_of_a_page(monkeypatch: pyt
     worlds = {f"a world whose name is rather long {dim}": {"env.dim": dim} for dim in (2, 3)}
     draw_maps(maps_of(study(worlds=worlds)), "Made up", Path("map.png"))
     (figure,) = drawn
-    FigureCanvasAgg(figure).draw()
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     page = 876 / 96 / figure.get_figwidth()  # one inch of the picture, on the page
     texts = [text for text in figure.findobj(Text) if text.get_text().strip()]
-    assert min(text.get_fontsize() * page for text in texts) >= 7
+    assert min(float(text.get_fontsize()) * page for text in texts) >= 7
     assert len(figure.axes) == 2, "one map below the other"
     upper, lower = (axis.get_position() for axis in figure.axes)
     assert lower.y1 < upper.y0 and lower.x0 == pytest.approx(upper.x0, abs=0.02)
@@ -108,13 +112,14 @@ def test_every_text_of_a_map_can_be_read_at_the_width_of_a_page(monkeypatch: pyt
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
 
 
-def test_a_map_leaves_out_worlds_without_private_play() -> None:
-    one, _ = maps_of(study())
-    bare = [[place if place and place.notion == "none" else None for place in one.places[1]]]
-    part = TrustMap(one.panel, one.worlds, one.agents, [one.places[0], *bare])
-    assert maps_module.shown(part).worlds == ["plane"] and maps_module.shown(one).worlds == list(WORLDS)
-    public = TrustMap(one.panel, ["space"], one.agents, bare)
-    assert maps_module.shown(public) is public
+def test_a_map_leaves_out_worlds_without_play_at_its_budget() -> None:
+    made = study()
+    ((spec, places),) = made.maps
+    first, second = places
+    bare = [a if a is b else None for a, b in zip(places[first][1], places[second][1], strict=True)]
+    assert {cell is None for cell in bare} == {True, False}
+    one, two = trust_maps(spec, {first: places[first], second: [places[second][0], bare]}, made.cells, results_of(made))
+    assert one.worlds == list(WORLDS) and two.worlds == ["plane"] and len(two.places) == 1
 
 
 def test_picture_and_tables_are_written(tmp_path: Path) -> None:

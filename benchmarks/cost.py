@@ -121,13 +121,36 @@ def before(checkout: str, name: str, env_id: str, rounds: int) -> str:
 
 def figure(options: Options) -> Iterator[Row]:
     """Draw microseconds a user against users, arms and features, and memory against users."""
-    from matplotlib.figure import Figure
+    import matplotlib
+    from privbandit_agents.experiments.drawing.style import STYLE
+
+    with matplotlib.rc_context(STYLE):
+        yield from drawn(options)
+
+
+def drawn(options: Options) -> Iterator[Row]:
+    """Draw as ``figure``; an agent has the color and the dashes that it has in all figures."""
     from matplotlib.ticker import NullFormatter
+    from privbandit_agents.experiments.analysis.statistics import Interval
+    from privbandit_agents.experiments.drawing.style import (
+        Label,
+        Line,
+        empty_picture,
+        label_points,
+        save,
+        styles_of,
+        write_caption,
+        write_title,
+    )
 
-    from privbandit_envs.files import atomic
-
-    picture = Figure(figsize=(11, 6.5), layout="constrained")
-    panels = dict(zip([*GROWTH, "memory"], picture.subplots(2, 2).ravel(), strict=True))
+    none = np.empty(0)
+    lines = [Line(name, name, none, Interval(none, none, none), 1, notion=AGENTS[name].notion) for name in MAIN]
+    styles = styles_of([lines])
+    shared = {name: "s" if "marker" in style else "o" for name, style in styles.items()}  # of one color and notion
+    looks = {name: {**styles[name], "marker": shared[name], "markersize": 4, "markevery": 1} for name in MAIN}
+    picture, axes = empty_picture(4, labels=len(MAIN))
+    panels = dict(zip([*GROWTH, "memory"], axes, strict=True))
+    ends: dict[str, list[Label]] = {what: [] for what in panels}
     for name in MAIN[:2] if options.quick else MAIN:
         for what, grid in GROWTH.items():
             ((setting, values),) = grid.items()
@@ -137,20 +160,26 @@ def figure(options: Options) -> Iterator[Row]:
                 kwargs = {} if setting == "horizon" else {setting: value}
                 cells.append(measured(name, "privbandit/Linear-v0", rounds, kwargs) | {"at": value})
             at, costs = [cell["at"] for cell in cells], [1e6 / cell["rate"] for cell in cells]
-            panels[what].loglog(at, costs, marker="o", markersize=3, label=name)
+            lines_of = {what: costs}
             if setting == "horizon":
-                panels["memory"].loglog(at, [max(cell["memory"], 0.1) for cell in cells], marker="o", markersize=3)
+                lines_of["memory"] = [max(cell["memory"], 0.1) for cell in cells]
+            for there, found in lines_of.items():
+                panels[there].loglog(at, found, **looks[name])
+                ends[there].append(Label(at[-1], found[-1], name, styles[name]["color"]))
             yield Row(f"{name}, {what} {at[0]:,} to {at[-1]:,}", costs[-1] / costs[0], "times the cost of a user")
     for what, panel in panels.items():
+        panel.set_title(f"memory by {next(iter(GROWTH))}" if what == "memory" else f"time by {what}")
         panel.set(xlabel="users" if what == "memory" else what)
-        panel.set(ylabel="MiB above the imports" if what == "memory" else "microseconds a user, drawing included")
-        panel.grid(alpha=0.3)
+        panel.set(ylabel="MiB above the imports" if what == "memory" else "microseconds a user")
+        panel.grid(axis="y")
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_minor_formatter(NullFormatter())  # numbers between powers of ten would overlap
-    picture.legend(*panels["users"].get_legend_handles_labels(), loc="outside right center")
+        panel.set(xlim=panel.get_xlim(), ylim=panel.get_ylim())  # labels stand by these
+        label_points(panel, ends[what])
+    write_title(picture, "What a user costs in Linear-v0, drawing included")
+    write_caption(picture, "one run a point, 10 arms, 20 features and 10,000 users unless on the axis", [lines])
     if not options.quick:
-        with atomic(PICTURE, "wb") as file:
-            picture.savefig(file, format="png", dpi=110)
+        save(picture, PICTURE)
 
 
 class TooLong(Exception):  # noqa: N818 (the name says it)

@@ -87,21 +87,24 @@ def app(arguments: Sequence[str] | None = None) -> None:
 
 
 def list_all(what: str | None, notion: str | None, plays: str | None) -> None:
-    """Print lists, those agents alone that have this notion of privacy and play this family; a choice implies agents.
+    """Print what to take first, or lists, of agents those of a notion of privacy and a family; these imply agents.
 
     Raises:
         UsageError: an unknown word; the message has the nearest one.
     """
-    from privbandit_agents.cli.listing import NOTIONS, lists
+    from privbandit_agents.cli.listing import NOTIONS, lists, overview
     from privbandit_agents.zoo.entries import FAMILIES
     from privbandit_envs.validate import one_of
 
-    what = what or ("agents" if notion or plays else "all")
+    what = what or ("agents" if notion or plays else "")
     with usage_errors("list"):
         kinds = lists(notion, plays)
-        one_of((*kinds, "all"), what=what)
+        one_of((*kinds, "all"), what=what or "all")
         one_of(NOTIONS, notion=notion or NOTIONS[0])
         one_of(FAMILIES, plays=plays or next(iter(FAMILIES)))
+    if not what:
+        print(*overview(), "", sep="\n")
+        return
     for kind in kinds if what == "all" else [what]:
         print(*kinds[kind](), "", sep="\n")
 

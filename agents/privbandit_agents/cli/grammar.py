@@ -114,13 +114,13 @@ SIZE = opt("--size", help="Inches of the figure, such as 6x4.", metavar="WxH")
 VERBS: dict[str, Verb] = {
     "list": Verb(
         "List environments, agents, experiments and data sets.",
-        "List the environments, the agents with what they play and promise, the experiments and the data sets.",
+        "List environments and the agents to take first, or everything of one kind.",
         [
             opt("what", help="envs, agents, experiments, targets, datasets or all.", nargs="?"),
             opt("--notion", help="Only agents of this privacy: none, local, shuffle, joint, reward.", metavar="KIND"),
             opt("--plays", help="Only agents that play linear, sparse, assortments, labels or clicks.", metavar="KIND"),
         ],
-        ["privbandit list", "privbandit list agents --notion joint --plays linear"],
+        ["privbandit list", "privbandit list all", "privbandit list agents --notion joint --plays linear"],
     ),
     "show": Verb(
         "Show the manual page of a name.",

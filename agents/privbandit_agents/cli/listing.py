@@ -26,6 +26,31 @@ def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Call
     return made | {"targets": target_lines, "datasets": dataset_lines}
 
 
+def overview() -> Lines:
+    """Yield what to take first: the environments, the agents that we would take, and the names of the rest."""
+    from privbandit_agents.audits import MECHANISMS
+    from privbandit_agents.experiments.shelf import library
+    from privbandit_agents.zoo.entries import shelves
+    from privbandit_envs.datasets import tables
+
+    yield from env_lines()
+    yield ""
+    yield from agent_lines(first=True)
+    others = sum(map(len, list(shelves().values())[1:]))
+    yield ""
+    yield strong("More")
+    yield ""
+    counted = {
+        "agents": f"{others} further agents: of papers, presets and parts",
+        "experiments": f"{len(library())} experiments of papers and of our own, which privbandit reproduce NAME runs",
+        "targets": f"{len(MECHANISMS)} mechanisms that privbandit audit NAME attacks, beside every private agent",
+        "datasets": f"{len(tables.SOURCES)} data sets, and how to get them",
+    }
+    yield from table(
+        [(f"privbandit list {kind}", text) for kind, text in counted.items()], ("command", "what it lists")
+    )
+
+
 def env_lines() -> Lines:
     from privbandit_agents.experiments.jobs.catalogue import env_summary
     from privbandit_agents.zoo.plugins import load_plugins
@@ -37,13 +62,13 @@ def env_lines() -> Lines:
     yield f"{MORE} Short names do: privbandit show Linear-v0."
 
 
-def agent_lines(notion: str | None = None, plays: str | None = None) -> Lines:
-    """Yield a table of agents a shelf; a notion of privacy or a family, if given, selects agents."""
+def agent_lines(notion: str | None = None, plays: str | None = None, first: bool = False) -> Lines:
+    """Yield a table of agents a shelf, or of the ``first``; a notion of privacy or a family selects agents."""
     from privbandit_agents.zoo.entries import shelves
     from privbandit_agents.zoo.plugins import load_plugins
 
     load_plugins("privbandit.agents")
-    for shelf, names in shelves().items():
+    for shelf, names in list(shelves().items())[: 1 if first else None]:
         if rows := agent_rows(names, notion, plays):
             yield from titled(shelf, rows, "agent", "privacy", "deploy", "plays", "what it is")
     letters = ", ".join(f"{letter} {family}" for family, letter in LETTERS.items())

@@ -20,7 +20,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
-from privbandit_agents.experiments.schema.yaml_text import from_yaml
+from privbandit_agents.experiments.schema.yaml_text import content_of
 from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
 from privbandit_envs.files import atomic
@@ -116,8 +116,8 @@ def read_plan(path: Path) -> Plan:
     Raises:
         UsageError: it is none; the message gives the place.
     """
+    given = content_of(path)
     with usage_errors(str(path)):
-        given = from_yaml(path.read_text(encoding="utf-8"))
         if not isinstance(given, Mapping):
             raise ValueError("a plan of tuning is a table: env, agent, search.")
         names = list(Plan.__dataclass_fields__)

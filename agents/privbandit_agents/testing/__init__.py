@@ -44,6 +44,7 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
     Raises:
         AssertionError: a check failed, or the agent raised something in it; the message states the expectation.
     """
+    __tracebackhide__ = True  # pytest shows the check that failed, not its way there
     name, _ = resolved(name, environment(env_id, horizon), config)
     for check in checks_for(name):
         check(name, env_id, horizon, config)
@@ -56,6 +57,7 @@ def naming(check: Check) -> Check:
 
     @wraps(check)
     def named(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+        __tracebackhide__ = True
         with said_by(check.__name__, name, config):
             check(name, env_id, horizon, config)
 

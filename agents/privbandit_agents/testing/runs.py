@@ -129,11 +129,15 @@ def said_by(check: str, name: str, config: Mapping[str, Any]) -> Iterator[None]:
     """Say of whatever an agent raises in which check it did, with which settings, and what to do about it.
 
     Raises:
-        AssertionError: in place of any other error; warnings that are errors pass unchanged.
+        AssertionError: in place of any other error; its text begins with the check. Warnings that are errors pass.
     """
     try:
         yield
-    except (AssertionError, Warning, KeyboardInterrupt):
+    except AssertionError as error:
+        if not str(error).startswith(check):
+            error.args = (f"{check}: {error}".rstrip(": "),)
+        raise
+    except (Warning, KeyboardInterrupt):
         raise
     except BaseException as error:
         settings = ", ".join(f"{key} = {value}" for key, value in config.items()) or "its default settings"

@@ -65,7 +65,7 @@ def from_file(path: str) -> ModuleType:
     if known is not None:
         raise ImportError(f"{path}: another module is called {name}; rename the file.")
     if not os.path.isfile(file):
-        raise ImportError(f"there is no file {path!r:.60}.")
+        raise ImportError(f"no file {path!r:.60}; give the path of a Python file.")
     if (folder := os.path.dirname(file)) not in sys.path:
         sys.path.append(folder)  # what stands beside it can be imported, too
     return importlib.import_module(name)

@@ -34,7 +34,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
-    shown = invoke("list")
+    shown = invoke("list", "all")
     assert shown.exit_code == 0
     listed = [line.split()[0] for line in shown.stdout.splitlines() if line.strip()]
     assert all(name in listed for name in ENV_IDS)
@@ -48,6 +48,14 @@ def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
     for notion, name in (("shuffle", "shuffle-linucb"), ("reward", "reward-dp-linucb")):
         chosen = invoke("list", "agents", "--notion", notion).stdout
         assert name in chosen and "jdp-linucb" not in chosen.replace("reward-dp-linucb", "")
+
+
+def test_list_begins_with_what_should_be_taken_first() -> None:
+    lines = invoke("list", columns=80).stdout.splitlines()
+    listed = [line.split()[0] for line in lines if line.strip()]
+    assert len(lines) <= 80 and {*ENV_IDS, "auto-local", "linucb"} <= {*listed} and "fliphat" not in listed
+    told = "\n".join(lines)
+    assert all(f"privbandit list {kind}" in told for kind in ("agents", "experiments", "targets", "datasets"))
 
 
 def test_list_shows_only_what_was_asked_for() -> None:

@@ -44,7 +44,7 @@ WORK = [
     [],
     ["--help"],
     *([verb, "--help"] for verb in ("run", "audit")),
-    ["list"],
+    ["list", "all"],
     ["list", "envs"],
     ["list", "agents", "--notion", "local", "--plays", "labels"],
     *(["show", name] for name in ("linucb", "lplr", "Linear-v0", "rice", "tree")),

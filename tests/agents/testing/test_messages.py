@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from privbandit_agents import AGENTS, Agent, Guarantee, Ledger, LocalAgent, Settings, register_agent
 from privbandit_agents.base.agent import Action, Array
 from privbandit_agents.testing import check_agent
+from privbandit_agents.testing.runs import said_by
 from privbandit_agents.zoo.entries import Entry
 
 from privbandit_envs import Problem, register
@@ -179,6 +180,16 @@ class Tilted(Problem):
     def outcome(self, contexts: Array, actions: Array, rng: np.random.Generator) -> tuple[Array, Floats]:
         reward = self.expected_reward(contexts, actions) + 0.1 * rng.standard_normal(len(actions))
         return reward, reward
+
+
+def test_a_failed_check_leads_with_its_name() -> None:
+    with (
+        pytest.raises(AssertionError, match=r"^check_actions: an action is wrong$"),
+        said_by("check_actions", "own", {}),
+    ):
+        raise AssertionError("an action is wrong")
+    with pytest.raises(AssertionError, match=r"^check_actions: once$"), said_by("check_actions", "own", {}):
+        raise AssertionError("check_actions: once")
 
 
 def test_a_wrong_oracle_is_named_with_the_action_and_both_means() -> None:

@@ -120,7 +120,7 @@ def test_data_that_name_a_file_import_nothing(tmp_path: Path) -> None:
     (tmp_path / "untrusted.py").write_text("raise SystemExit('run')")
     with reading(), pytest.raises(ForeignModule, match="import it first if you trust it"):
         import_named(str(tmp_path / "untrusted.py"))
-    with pytest.raises(ImportError, match="there is no file"):
+    with pytest.raises(ImportError, match="give the path of a Python file"):
         import_named(str(tmp_path / "nowhere.py"))
 
 

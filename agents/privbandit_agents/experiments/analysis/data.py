@@ -23,7 +23,19 @@ def write_data(frame: pl.DataFrame, folder: Path) -> None:
         file.write(memory.getbuffer())
     short = frame if frame.height <= MOST_ROWS else frame.filter(pl.col("checkpoint") == pl.col("horizon"))
     with atomic(folder / "results.csv") as file:
-        file.write(short.write_csv())
+        file.write(plain(short).write_csv())
+
+
+def plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for CSV: None is empty among settings, and a setting that is empty everywhere is left out."""
+    settings = [pl.col(name) for name in frame.columns if name.startswith(("env.", "agent."))]
+    told = frame.with_columns(
+        pl.when(column.cast(pl.String).is_in(["None", "NaN"])).then(None).otherwise(column).name.keep()
+        for column in settings
+    )
+    return told.drop(
+        name for name in told.columns if name.startswith(("env.", "agent.")) and told[name].is_null().all()
+    )
 
 
 def write_trials(trials: Sequence[Finished], folder: Path) -> None:

@@ -3,7 +3,8 @@
 TensorBoard shows nothing of more than 40 runs until some are chosen, so there are never more than ``MOST_AGENTS``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from privbandit_agents.playing.board import (
 )
 
 MOST_AGENTS = 38
+SETTINGS = re.compile(r", (?=\w+=)")
 PROMISES = ("notion", "epsilon", "delta", "rho")
 
 
@@ -85,8 +87,9 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     best are kept.
     """
     several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
+    titles = titles_of(dict.fromkeys(frame["env"]))
     cells = [
-        (world_of(env) + (f", {horizon} users" if several else ""), str(label), rows)
+        (titles[env] + (f", {horizon} users" if several else ""), str(label), rows)
         for (env, horizon, label), rows in frame.group_by("env", "horizon", "label", maintain_order=True)
     ]
     labels = list(dict.fromkeys(label for _, label, _ in cells))
@@ -103,6 +106,20 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
         for agent, _, setting in [label.partition(" ")]
         if agent in agents
     ]
+
+
+def titles_of(envs: Iterable[str]) -> dict[str, str]:
+    """Return the title of each environment for a card: its name, and the settings in which others of it differ."""
+    given: dict[str, dict[str, list[str]]] = {}
+    for env in envs:
+        name, _, settings = world_of(env).partition(" (")
+        given.setdefault(name, {})[env] = SETTINGS.split(settings.removesuffix(")")) if settings else []
+    titles = {}
+    for name, worlds in given.items():
+        for env, own in worlds.items():
+            differing = [one for one in own if any(one not in others for others in worlds.values())]
+            titles[env] = f"{name} ({', '.join(differing)})" if differing else name
+    return titles
 
 
 def charts_of(world: str, setting: str, settings: Sequence[str]) -> tuple[str, ...]:

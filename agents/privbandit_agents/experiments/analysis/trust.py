@@ -99,16 +99,23 @@ def squares(spec: MapSpec, cells: Cells) -> Squares:
 
 
 def trust_maps(spec: MapSpec, found: Squares, cells: Cells, results: Results) -> list[TrustMap]:
-    """Return the maps of the runs, one for each budget."""
+    """Return the maps of the runs, one for each budget; each has the worlds in which an agent played at that budget."""
 
     def read(cell: Cell | None) -> Place | None:
         return None if cell is None else place_of(cell, cells.beside(cell), results)
 
     maps = []
     for panel, rows in found.items():
-        places = [[read(cell) for cell in row] for row in rows]
+        # what has no budget is in all of them
+        own = [
+            i
+            for i, row in enumerate(rows)
+            if any(cell and any(cell is not other[i][j] for other in found.values()) for j, cell in enumerate(row))
+        ]
+        kept = own or list(range(len(rows)))
+        places = [[read(cell) for cell in rows[i]] for i in kept]
         if any(place for row in places for place in row):
-            maps.append(TrustMap(panel, list(spec.worlds), spec.agents, places))
+            maps.append(TrustMap(panel, [list(spec.worlds)[i] for i in kept], spec.agents, places))
     return maps
 
 

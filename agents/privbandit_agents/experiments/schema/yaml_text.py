@@ -93,6 +93,8 @@ def content_of(path: Path) -> Any:
     """
     try:
         return from_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"no file {str(path)!r}; give the path of a YAML file.") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path.name} cannot be read: {error}") from None
 

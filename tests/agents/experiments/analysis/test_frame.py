@@ -13,7 +13,7 @@ import privbandit_agents
 import pytest
 from made_up import sweep, written
 from privbandit_agents import compare, load_results, make, play, ranks
-from privbandit_agents.experiments.analysis.data import write_data
+from privbandit_agents.experiments.analysis.data import plain, write_data
 from privbandit_agents.experiments.analysis.frame import COLUMNS, as_frame, promise_of, settings_columns
 from privbandit_agents.experiments.analysis.ranks import interquartile_mean, ranked, wins
 from privbandit_agents.experiments.analysis.statistics import Interval
@@ -98,7 +98,24 @@ def test_the_files_hold_the_table(tmp_path: Path) -> None:
     frame = as_frame(SWEEP)
     write_data(frame, tmp_path)
     assert pl.read_parquet(tmp_path / "results.parquet").equals(frame)
-    assert pl.read_csv(tmp_path / "results.csv", schema=frame.schema).equals(frame)
+    told = plain(frame)
+    assert pl.read_csv(tmp_path / "results.csv", schema=told.schema).equals(told)
+
+
+def test_a_setting_of_none_is_empty_as_csv(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "regret": [1.0, None],
+            "env.cap": [None, None],
+            "env.path": ["None", "a"],
+            "agent.nothing": ["None", None],
+            "agent.width": [float("nan"), 2.0],
+        },
+        schema_overrides={"env.cap": pl.Int64},
+    )
+    write_data(frame, tmp_path)
+    assert (tmp_path / "results.csv").read_text() == "regret,env.path,agent.width\n1.0,,\n,a,2.0\n"
+    assert pl.read_parquet(tmp_path / "results.parquet").equals(frame)
 
 
 def test_pandas_reads_them_too(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Maps of where agents may be trusted: what they say of made-up results, and the picture."""
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,14 @@ import matplotlib.image
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from numpy.typing import NDArray
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments.analysis.tables import write_tables
 from privbandit_agents.experiments.analysis.trust import TrustMap, share, trust_maps, trust_table
+from privbandit_agents.experiments.drawing import maps as maps_module
 from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.schema.experiment import parse_experiment
 from privbandit_agents.experiments.store.results import Finished
@@ -56,7 +61,7 @@ def curve(trial: Trial, users: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(users, 100) if trial.agent.endswith("linucb") and trial.agent[0] != "l" else users / 10
 
 
-def maps_of(made: Study) -> list[TrustMap]:
+def results_of(made: Study) -> dict[str, Finished]:
     results = {}
     for trial in made.jobs:
         assert isinstance(trial, Trial)
@@ -65,8 +70,12 @@ def maps_of(made: Study) -> list[TrustMap]:
         kind = {"l": "local 1 a visit, exact", "j": "joint 1, 1e-05 a visit, real"}.get(trial.agent[0], "none")
         notes = {"simulation": "users", "privacy": "none" if trial.agent == "linucb" else kind}
         results[trial.name] = Finished("trial", trial.spec, trial.settings, arrays, notes)
+    return results
+
+
+def maps_of(made: Study) -> list[TrustMap]:
     ((spec, places),) = made.maps
-    return trust_maps(spec, places, made.cells, results)
+    return trust_maps(spec, places, made.cells, results_of(made))
 
 
 def test_a_map_says_what_was_measured() -> None:
@@ -80,6 +89,37 @@ def test_a_map_says_what_was_measured() -> None:
     assert (joint.mean.value, joint.late) == pytest.approx((0.1, 0)) and (joint.notion, joint.seeds) == ("joint", SEEDS)
     assert one.over_best(0, 2) == pytest.approx(3.25) and one.over_best(0, 3) == one.over_best(0, 4) == 1
     assert two.places[1][4] is None and two.places[1][1] == one.places[1][1]  # no budget: in every map
+
+
+def test_every_text_of_a_map_can_be_read_at_the_width_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """876 CSS pixels at 96 an inch: at least 7 pt there, and nothing outside the picture or on its neighbor."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(maps_module, "save", lambda figure, *_: drawn.append(figure))
+    worlds = {f"a world whose name is rather long {dim}": {"env.dim": dim} for dim in (2, 3)}
+    draw_maps(maps_of(study(worlds=worlds)), "Made up", Path("map.png"))
+    (figure,) = drawn
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    page = 876 / 96 / figure.get_figwidth()  # one inch of the picture, on the page
+    texts = [text for text in figure.findobj(Text) if text.get_text().strip()]
+    assert min(float(text.get_fontsize()) * page for text in texts) >= 7
+    assert len(figure.axes) == 2, "one map below the other"
+    upper, lower = (axis.get_position() for axis in figure.axes)
+    assert lower.y1 < upper.y0 and lower.x0 == pytest.approx(upper.x0, abs=0.02)
+    boxes = [text.get_window_extent() for axis in figure.axes for text in axis.texts if text.get_text()]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    width, height = figure.get_size_inches() * figure.dpi
+    for box in [text.get_window_extent() for text in texts]:
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
+
+
+def test_a_map_leaves_out_worlds_without_play_at_its_budget() -> None:
+    made = study()
+    ((spec, places),) = made.maps
+    first, second = places
+    bare = [a if a is b else None for a, b in zip(places[first][1], places[second][1], strict=True)]
+    assert {cell is None for cell in bare} == {True, False}
+    one, two = trust_maps(spec, {first: places[first], second: [places[second][0], bare]}, made.cells, results_of(made))
+    assert one.worlds == list(WORLDS) and two.worlds == ["plane"] and len(two.places) == 1
 
 
 def test_picture_and_tables_are_written(tmp_path: Path) -> None:

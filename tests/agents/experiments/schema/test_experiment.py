@@ -345,7 +345,7 @@ def test_names_of_experiments_and_scales() -> None:
         UsageError, match=r"^--scale: scale must be one of smoke, quick, paper; got 'papre' \(did you mean"
     ):
         prepare("baselines-linear", "papre")
-    with pytest.raises(UsageError, match=r"^none\.yaml cannot be read: .*No such file"):
+    with pytest.raises(UsageError, match=r"^no file '.*none\.yaml'; give the path of a YAML file\.$"):
         read_experiment(find_experiment("none.yaml"))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ.pop("COLUMNS", None)  # readline hands it to worker processes, and the command folds lines by it
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
 

@@ -43,7 +43,7 @@ def test_a_list_shows_the_agents_of_installed_packages_and_names_the_broken_ones
     done = python(folder, "-m", "privbandit", "list", "agents")
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "local, exact" in rows["acme-local"] and "joint, real" in rows["acme-joint"] and "stolen" not in done.stdout
+    assert "local exact" in rows["acme-local"] and "joint real" in rows["acme-joint"] and "stolen" not in done.stdout
     assert not {"half", "hollow"} & set(rows) and "uniform" in rows
     assert sorted(done.stderr.splitlines()) == [
         f"warning: the plug-in {name!r} of the package {name} ({module}) is left out: {why}."

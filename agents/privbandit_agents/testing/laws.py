@@ -36,9 +36,10 @@ class Script:
     def __init__(self, rows: Array) -> None:
         self.rows, self.width = rows, 0
 
-    def random(self, size: tuple[int, ...]) -> Array:
-        self.width = prod(size[1:])
-        part, self.rows = self.rows[: size[0]], self.rows[size[0] :]
+    def random(self, size: int | tuple[int, ...]) -> Array:
+        users, *of_one = (1, size) if isinstance(size, int) else size  # an integer asks for one user's
+        self.width = prod(of_one)
+        part, self.rows = self.rows[:users], self.rows[users:]
         return (part[:, : self.width] / STEPS).reshape(size)
 
 

@@ -118,7 +118,7 @@ def test_ctrl_c_says_what_stands_so_far(
         app(["audit", "jdp-linucb", "--runs", "20", "--no-power", "--out", str(tmp_path)])
     told = capsys.readouterr()
     assert ended.value.code == 130 and told.out.startswith("not refuted: strongest bound")
-    assert "interrupted after 1 of 2 games" in told.err
+    assert "interrupted after 1 of 3 games" in told.err
 
 
 @pytest.mark.parametrize(("effort", "runs"), [("quick", 5000), ("normal", 20_000), ("long", 80_000)])

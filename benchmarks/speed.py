@@ -63,6 +63,14 @@ STEPPED: dict[str, tuple[str, str, dict[str, float | None]]] = {
         "linucb",
         {"kernel-ldp": 8, "lpct": 5, "warm-ldp-sgd": 5, "psgd-linear": 5},
     ),
+    "clicks": (
+        "",
+        "linucb",
+        {
+            **dict.fromkeys(("ldp-clicks", "shuffle-linucb"), 4),
+            **dict.fromkeys(("jdp-linucb", "reward-dp-linucb", "dp-dqn"), 2.5),
+        },
+    ),
     "assortments": ("", "ucb-mnl", {"newton-mnl": 1.2, "dpmnl": 1.4, "ldp-mnl": 2}),
     "sparse": (
         "arms with features, 3 x 400",

@@ -183,6 +183,22 @@ def test_requests_and_refusals(tmp_path: Path, curators: Any) -> None:
     asyncio.run(talk())
 
 
+def test_devices_of_their_own_teach_a_policy_by_reports(tmp_path: Path, curators: Any, devices: Any) -> None:
+    """Every device reports once; reports since the last save are learned from again by the next process."""
+    given = {"name": "ldp-clicks", "epsilon": 4.0}
+    curator = opened(curators, tmp_path / "server", **given)
+    for user in range(40):
+        policy = (tmp_path / "server" / f"agent-{curator.saved}.npz").read_bytes()
+        agent, arm = devices.choose(policy, context_of(user), ARMS)
+        kept = tmp_path / f"device-{user}"
+        content = devices.report(agent, context_of(user), arm, 1.0, kept)
+        assert devices.report(agent, context_of(user), arm, 1.0, kept) is None, "a device reports once"
+        curator.record(None, None, content)
+    assert curator.agent.users == 40 and curator.agent.ledger.spent().pure == 4.0
+    again = opened(curators, tmp_path / "server", **given)
+    assert again.agent.users == 40 and np.array_equal(again.agent.sums, curator.agent.sums)
+
+
 @pytest.mark.wide
 def test_a_service_answers_two_hundred_requests_in_a_second_of_its_core(tmp_path: Path) -> None:
     with socket.socket() as free:

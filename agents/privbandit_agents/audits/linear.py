@@ -56,6 +56,7 @@ class BlockGame(CounterGame):
     other users have reward 1/2, which counts as 0.
     """
 
+    runs = 800
     part = "rewards in the blocks of two arms"
     pair = "reward 1 or 0 of an arm, at a unit vector"
     seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"

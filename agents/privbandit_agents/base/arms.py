@@ -1,5 +1,6 @@
 """What agents that play arms share: the played features, what can be learned from them, and the optimistic arm."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.records import usable, warn_of_ignored
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -53,9 +55,16 @@ def with_intercept(contexts: ArrayLike) -> Floats:
     that are not finite stay.
     """
     x = np.asarray(contexts, dtype=np.float64)
-    scaled = np.concatenate([x / (0.7 * np.sqrt(x.shape[-1])), np.ones((*x.shape[:-1], 1))], axis=-1) / np.sqrt(2)
+    scaled = np.empty((*x.shape[:-1], x.shape[-1] + 1))
+    np.divide(x, 0.7 * math.sqrt(x.shape[-1]), out=scaled[..., :-1])
+    scaled[..., -1] = 1.0
+    scaled /= math.sqrt(2)
+    if modest(x, 1e100):
+        one = scaled.size == scaled.shape[-1]
+        scaled /= max(length(scaled.reshape(-1)), 1.0) if one else np.maximum(lengths(scaled), 1.0)
+        return scaled
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(scaled / np.maximum(np.sqrt((scaled**2).sum(axis=-1, keepdims=True)), 1.0))
+        return np.asarray(scaled / np.maximum(lengths(scaled), 1.0))
 
 
 def best_present(values: Array, present: Array | None) -> Any:
@@ -66,8 +75,9 @@ def best_present(values: Array, present: Array | None) -> Any:
 def best_model(x: Floats, scorers: Floats, present: Array | None = None) -> Any:
     """Return argmax_k of x . theta_k + width |x|_(A_k^-1), given x (..., d) and the arms' scorers (d, K (d + 1))."""
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
-        scored = (x @ scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
-        width = np.sqrt((scored[..., :-1] ** 2).sum(axis=-1))
+        scored = x.dot(scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
+        bonus = scored[..., :-1]
+        width = np.sqrt(np.add.reduce(bonus * bonus, axis=-1))
         return best_present(scored[..., -1] + width, present)
 
 
@@ -113,9 +123,15 @@ class ArmModels:
         """Return features (n, width) and rewards (n,) of n records for the models, and the model of each."""
         if not self.shared_context:
             return played(contexts, arms), rewards, 0
-        exists = (arms >= 0) & (arms < self.models)
-        features = np.where(exists[:, None], with_intercept(contexts), 0.0)
-        return features, 2 * np.clip(rewards, 0, 1) - 1, np.where(exists, arms, 0)
+        features, models = with_intercept(contexts), self.models
+        if len(arms) != 1 or not 0 <= arms.item() < models:
+            exists = (arms >= 0) & (arms < models)
+            features, arms = np.where(exists[:, None], features, 0.0), np.where(exists, arms, 0)
+        learned = np.maximum(rewards, 0.0)
+        np.minimum(learned, 1.0, out=learned)
+        learned *= 2
+        learned -= 1
+        return features, learned, arms
 
 
 def in_blocks(rows: Array, groups: Array | int, blocks: int) -> Floats:
@@ -123,7 +139,10 @@ def in_blocks(rows: Array, groups: Array | int, blocks: int) -> Floats:
     if blocks == 1:
         return np.asarray(rows)
     spread = np.zeros((len(rows), blocks, rows.shape[1]))
-    spread[np.arange(len(rows)), groups] = rows
+    if len(rows) == 1:
+        spread[0, np.asarray(groups).item()] = rows[0]  # a user alone costs a third of a group
+    else:
+        spread[np.arange(len(rows)), groups] = rows
     return spread.reshape(len(rows), -1)
 
 

@@ -106,11 +106,15 @@ def records_of(
         ValueError: the numbers of contexts, actions and feedback differ. The message shows shapes alone.
     """
     single = (action_space.n_items,) if isinstance(action_space, Assortments) else ()
-    if isinstance(context, np.ndarray) and isinstance(action, np.ndarray) and isinstance(feedback, np.ndarray):
-        n = feedback.shape
-        kinds = context.dtype == dtype and action.dtype == INT64 and feedback.dtype == FLOAT64
-        if kinds and len(n) == 1 and context.shape == n + shape and action.shape == n + single:
-            return Records(context, existing(action, action_space), feedback)  # as all of this makes them
+    if isinstance(context, np.ndarray) and context.dtype == dtype:
+        if isinstance(action, np.ndarray) and isinstance(feedback, np.ndarray):
+            n = feedback.shape
+            kinds = action.dtype == INT64 and feedback.dtype == FLOAT64
+            if kinds and len(n) == 1 and context.shape == n + shape and action.shape == n + single:
+                return Records(context, existing(action, action_space), feedback)  # as all of this makes them
+        arm = isinstance(action, np.int64) or (type(action) is int and -1 <= action < 2**31)
+        if arm and isinstance(feedback, float) and not single and context.shape == shape:
+            return Records(context[None], existing(np.array([action]), action_space), np.array([feedback]))
     needed = expected(shape, single)
     answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)

@@ -32,7 +32,7 @@ class Shuffler:
 
     def take(self, messages: Array) -> None:
         """Take in the messages of n users, given how many of each kind each sends, shape (n, kinds)."""
-        self.bag += messages.sum(axis=0)
+        self.bag += messages[0] if len(messages) == 1 else messages.sum(axis=0)
         self.users += len(messages)
 
     def hand_over(self) -> tuple[Array, int]:

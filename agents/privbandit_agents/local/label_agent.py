@@ -267,11 +267,13 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
         x = self.contexts_of(context).reshape(-1, *self.context_shape).astype(np.float64, copy=False)
-        inside = x.min(initial=0.0) >= 0 and x.max(initial=1.0) <= 1  # false if one is NaN
+        flat = x.reshape(-1)
+        # false if one is NaN
+        inside = np.minimum.reduce(flat, initial=0.0) >= 0 and np.maximum.reduce(flat, initial=1.0) <= 1
         return x if inside else np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
 
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
         right = (answers > 0.5) & (answers < math.inf)
-        return np.where(right, given, 1 - given if self.n_labels == 2 else -1)
+        return given ^ ~right if self.n_labels == 2 else np.where(right, given, -1)

@@ -99,7 +99,9 @@ class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
 
     Config = Config
     gaussian = True  # presumed beside the promise: the Gaussian mechanism of (epsilon, delta) has more loss
-    fixed: ClassVar[frozenset[str]] = ShuffleAgent.fixed | {"sums"}
+    fixed: ClassVar[frozenset[str]] = ShuffleAgent.fixed | {"sums", "sized"}
+    sized: tuple[int, int] = -1, 0
+    """The users behind an open batch, and how many it takes."""
     plays = staticmethod(arms_or_context)
 
     def begin(self) -> None:
@@ -127,7 +129,9 @@ class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
 
     @property
     def batch_size(self) -> int:
-        return next_change(self.users, self.config.growth, self.config.first) - self.users
+        if self.sized[0] != self.users:
+            self.sized = self.users, next_change(self.users, self.config.growth, self.config.first) - self.users
+        return self.sized[1]
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""

@@ -188,7 +188,7 @@ def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -
         (LOCAL, ["own-game", "--set", "leaky=true"], 1, "REFUTED"),
         (LOCAL, ["own-game", "--env", "privbandit/Linear-v0"], 2, "a world of its game's own"),
         (LOCAL, ["voter", "--set", "leeky=true"], 2, "did you mean 'leaky'?"),
-        (LOCAL, ["voter", "--set", "leaky"], 2, "--set takes key=value"),
+        (LOCAL, ["voter", "--set", "leaky"], 2, "--set takes KEY=VALUE"),
         (JOINT, ["own-game", "--env", "privbandit/Linear-v0", "--set", "leaky=true"], 1, "REFUTED"),
         (JOINT, ["no-game"], 2, "is not a subclass of AgentGame"),
         (JOINT, ["uniform"], 2, "makes no promise to audit"),

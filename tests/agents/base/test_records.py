@@ -127,6 +127,16 @@ def test_one_record_and_many_are_rows() -> None:
     assert [part.shape for part in sets] == [(1, *SHAPE), (1, 2), (1,)]
 
 
+@pytest.mark.parametrize("arm", [np.int64(1), 1, 0, -1, 2, -7, True, 10**30, np.int64(-7), np.int64(5)])
+def test_the_usual_record_of_one_user_is_that_of_a_group_of_one(arm: Any) -> None:
+    context = np.arange(np.prod(SHAPE), dtype=np.float64).reshape(SHAPE)
+    alone = records_of(context, arm, 0.5, SHAPE, ARMS)
+    listed = records_of(context[None], [arm], [0.5], SHAPE, ARMS)
+    for one, of_group in zip(alone, listed, strict=True):
+        assert one.dtype == of_group.dtype
+        np.testing.assert_array_equal(one, of_group)
+
+
 @pytest.mark.parametrize(
     ("actions", "feedback"), [([1, 0], [0.5]), ([1], [0.5, 1.0]), ([[1, 0]], [0.5, 1.0]), (1, [0.5, 1.0]), ([], [])]
 )

@@ -54,6 +54,7 @@ def test_what_a_list_says_without_imports_is_what_modules_say() -> None:
 
 
 SMALL: dict[str, dict[str, Any]] = {"linear": {"dim": 2}, "sparse": {"dim": 6, "sparsity": 2}}
+SMALL["clicks"] = {"n_arms": 2, "dim": 2}
 
 
 @pytest.mark.parametrize("name", [name for name, one in AGENTS.items() if one.notion not in ("", "none")])
@@ -86,5 +87,5 @@ def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match="did you mean 'newton-mnl'"):
+    with pytest.raises(ValueError, match="did you mean newton-mnl"):
         page("newton-mn")

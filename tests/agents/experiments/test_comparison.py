@@ -218,7 +218,10 @@ def test_mistakes_in_a_method_are_named(methods: list[dict[str, Any]], message: 
 @pytest.mark.parametrize(
     ("world", "message"),
     [
-        ({"n_pubic": 3}, r"worlds\[0\]: n_pubic is not a known key .*did you mean 'n_public'.*gamma, stretch\.$"),
+        (
+            {"n_pubic": 3},
+            r"worlds\[0\]: n_pubic is not a known key .*did you mean 'n_public'.*gamma, stretch, deduplicate\.$",
+        ),
         ({"grid": {"gamma": [1, -1]}}, r"worlds\[0\]: gamma: input should be greater than 0; got -1\.$"),
         ({"gamma": 1, "grid": {"gamma": [1, 2]}}, "gamma must be given once; got it in the grid and beside it"),
         ({"source": "wine", "n_public": 9, "gamma": 1}, "gamma is for lpct-synthetic; .* has no such setting"),
@@ -362,7 +365,7 @@ def test_missing_data_sets_have_a_line_and_no_row(tmp_path: Path, monkeypatch: p
     def absent(source: str) -> str:
         return "" if source in ("breast_cancer", "digits", "digits-binary", "wine") else f"{source} is not here."
 
-    def nothing(source: str) -> Any:
+    def nothing(source: str, **options: Any) -> Any:
         raise FileNotFoundError(f"no file of {source}.")
 
     monkeypatch.setattr("privbandit_agents.experiments.schema.comparison.absent", absent)

@@ -12,7 +12,14 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
-from privbandit_agents.experiments.jobs.catalogue import DELAY, agent_defaults, agent_source, env_defaults, env_source
+from privbandit_agents.experiments.jobs.catalogue import (
+    DELAY,
+    agent_defaults,
+    agent_source,
+    env_defaults,
+    env_settings,
+    env_source,
+)
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
     TALLIES,
@@ -110,7 +117,7 @@ class Trial:
     @cached_property
     def traits(self) -> Mapping[str, Any]:
         """``env``, ``agent``, ``horizon``, and every setting, given or by default, as ``env.KEY`` or ``agent.KEY``."""
-        env = {key: value for key, value in env_defaults(self.env).items() if key != "horizon"} | dict(self.env_kwargs)
+        env = {key: value for key, value in env_settings(self.env).items() if key != "horizon"} | dict(self.env_kwargs)
         agent = agent_defaults(self.agent) | dict(self.config)
         return {
             "env": short(self.env),

@@ -143,8 +143,8 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         parameters = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
             features, learned, models = self.regressed(x, arms, rewards)
-            whose = np.broadcast_to(models, len(rewards))
-            self.open.append(np.concatenate([features, learned[:, None], whose[:, None]], axis=1))
+            rows = self.open.more(len(rewards))
+            rows[:, :-2], rows[:, -2], rows[:, -1] = features, learned, models
             self.users += len(rewards)
             if len(self.open) == self.batch:
                 self.release = parameters = self._stepped(self.open.view())

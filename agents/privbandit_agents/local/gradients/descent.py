@@ -70,7 +70,7 @@ class Descent:
         weight = self.waiting * float(self.users) ** self.schedule.power
         self.weight += weight
         self.average = self.average + weight / self.weight * (self.theta - self.average)
-        self.total, self.waiting = np.zeros_like(self.theta), 0
+        self.total, self.waiting = np.zeros(self.theta.shape), 0
 
 
 class Followers:
@@ -169,8 +169,16 @@ class GradientLearner(BatchLearner[S, Descent]):
             self.server.move()
 
     def chances(self, contexts: Array) -> Floats:
-        one = scipy.special.expit(self.model.scores(contexts, self.server.average))
+        one = self.likely(contexts)
         return np.stack([1 - one, one], axis=1)
+
+    def answer(self, contexts: Floats) -> Labels:
+        one = self.likely(contexts)
+        return np.asarray(one > 1 - one, np.int64)
+
+    def likely(self, contexts: Array) -> Floats:
+        """Return the probability of label 1, shape (n,)."""
+        return np.asarray(scipy.special.expit(self.model.scores(contexts, self.server.average)))
 
 
 def gradient_device(kind: Kind, epsilon: float, dim: int, noise: str = "numpy") -> LocalRandomizer:

@@ -48,8 +48,9 @@ class PublicFeatures:
 
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, d + 1)."""
-        rows = np.ones((len(x), self.dim))
+        rows = np.empty((len(x), self.dim))
         standard = rows[:, :-1]
+        rows[:, -1] = 1.0
         np.subtract(x, self.mean, out=standard)
         standard /= self.deviation
         np.minimum(np.maximum(standard, -3.0, out=standard), 3.0, out=standard)

@@ -96,8 +96,8 @@ def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
 
 def chances(scores: Floats) -> Floats:
     """Return the softmax of scores (n, K)."""
-    likely = np.exp(scores - scores.max(axis=1, keepdims=True))
-    likely /= likely.sum(axis=1, keepdims=True)
+    likely = np.exp(scores - np.maximum.reduce(scores, axis=1, keepdims=True))
+    likely /= np.add.reduce(likely, axis=1, keepdims=True)
     return np.asarray(likely)
 
 
@@ -116,4 +116,6 @@ def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
 def units(vectors: Floats) -> Floats:
     """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
     norms = lengths(vectors)
+    if np.minimum.reduce(norms, axis=None, initial=1.0) > 1e-12:
+        return np.asarray(vectors / norms)
     return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 1e-12))

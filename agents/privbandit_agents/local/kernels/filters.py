@@ -115,7 +115,7 @@ class Filters:
             which: of the filters.
         """
         scores = public + moves @ self.means[which]
-        variance = np.vecdot(moves @ self.spreads[which], moves).sum(axis=1) / (scores.shape[1] - 1)
+        variance = np.add.reduce(np.vecdot(moves @ self.spreads[which], moves), axis=1) / (scores.shape[1] - 1)
         moderate = 1 / np.sqrt(1 + math.pi / 4 * np.maximum(variance, 0.0))
         return chances(moderate[:, None] * scores), moderate
 
@@ -148,4 +148,4 @@ class Filters:
             p = likely[np.arange(len(given)), given]
             surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
             parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))
-        return np.concatenate(parts)
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)

@@ -66,7 +66,10 @@ class Features:
                 parts.append(np.exp(-one.gamma * apart))
             else:
                 parts.append(one(rows))
-        return np.concatenate([*parts, np.full((len(rows), 1), 0.3)], axis=1)
+        found = np.empty((len(rows), 1 + sum(part.shape[1] for part in parts)))
+        np.concatenate(parts, axis=1, out=found[:, :-1])
+        found[:, -1] = 0.3
+        return found
 
     @cached_property
     def mixing(self) -> Floats:

@@ -13,12 +13,13 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
 from privbandit_agents.base.arms import best_present
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Count
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import LIMIT, Lifted
 from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_agents.privacy.vectors import lengths, modest
 
 SPREAD = 0.4  # features of this size, on average, weigh as much as the intercept
 SHORTEST = 8  # users who are asked about one arm in a row, at least
@@ -122,11 +123,13 @@ class LDPClicks(MomentAgent[Config]):
         z = pointed(np.asarray(context).reshape(-1, *self.context_shape))
         if not self.exploring:
             return Lifted(z[:, :0], z, 1.0)
-        y = np.atleast_1d(np.asarray(feedback, np.float64))
+        x, y = np.asarray(context).reshape(len(z), -1), np.atleast_1d(np.asarray(feedback, np.float64))
         told = np.isfinite(y) & (np.atleast_1d(action) == self.arm)
-        y = np.where(told, 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1, 0.0)
-        broken = ~np.isfinite(np.asarray(context).reshape(len(z), -1)).all(axis=1)
-        return Lifted(np.where(broken, 0.0, y)[:, None] * z, z[:, :0])
+        if not modest(x, LIMIT):
+            told &= np.isfinite(x).all(axis=1)
+        y = np.where(told, y, 0.5)  # halfway: a report of zeros
+        y = 2 * np.minimum(np.maximum(y, 0.0), 1.0) - 1
+        return Lifted(y[:, None] * z, z[:, :0])
 
     @property
     def at_once(self) -> int:
@@ -139,7 +142,7 @@ class LDPClicks(MomentAgent[Config]):
             self.pay(len(part))
             total = self.total
             if part.shape[-1] == self.channel.size:  # others were asked for before the kind of report changed
-                total = np.add.reduce(np.concatenate([total[None], self.channel.decode(part)]), axis=0)
+                total = added(total, self.channel.decode(part))
             self.add(total, len(part))
 
     def add(self, total: Array, users: int) -> None:
@@ -224,6 +227,10 @@ def pointed(contexts: Array) -> Array:
     Entries are clipped to +-1e6 before; a context with one that is not finite counts as zeros.
     """
     x = np.asarray(contexts, np.float64)
-    x = np.clip(np.where(np.isfinite(x).all(axis=-1, keepdims=True), x, 0.0), -LIMIT, LIMIT)
-    scaled = np.concatenate([x / (SPREAD * math.sqrt(x.shape[-1])), np.ones((*x.shape[:-1], 1))], axis=-1)
-    return np.asarray(scaled / np.sqrt((scaled**2).sum(axis=-1, keepdims=True)))
+    if not modest(x, LIMIT):
+        x = np.clip(np.where(np.isfinite(x).all(axis=-1, keepdims=True), x, 0.0), -LIMIT, LIMIT)
+    scaled = np.empty((*x.shape[:-1], x.shape[-1] + 1))
+    np.divide(x, SPREAD * math.sqrt(x.shape[-1]), out=scaled[..., :-1])
+    scaled[..., -1] = 1.0
+    scaled /= lengths(scaled)
+    return scaled

@@ -153,8 +153,9 @@ class PRECTS(MomentAgent[Config]):
         asked = self.users if self.people_seen is None else self.people_seen.asked
         second = self.choices.of(self.seed_of_choices, asked, len(contexts)) < 0.5
         pairs = self.candidates(contexts)
-        actions = np.where(second, pairs[:, 1], pairs[:, 0])
-        return actions if context.ndim > len(self.context_shape) else int(actions[0])
+        if context.ndim == len(self.context_shape):
+            return int(pairs[0, int(second[0])])
+        return np.where(second, pairs[:, 1], pairs[:, 0])
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         pairs, heads = self.candidates(contexts), self.rng.binomial(counts, 0.5)

@@ -101,9 +101,9 @@ class LeafReport:
         if self.randomizer.categorical or not self.signed:
             cells: Labels = np.where(label < 0, -1, leaf * self.labels + label)
             return cells, None if self.randomizer.categorical else np.ones((len(leaf), 1))
-        sign = 2.0 * label[:, None] - 1
-        columns = [np.ones_like(sign), (1 + sign) / 2] if self.kind == "laplace" else [sign]
-        return np.where(label < 0, -1, leaf), np.concatenate(columns, axis=1, dtype=np.float64)
+        sign: Floats = np.asarray(2.0 * label[:, None] - 1, np.float64)
+        own: Labels = np.where(label < 0, -1, leaf)
+        return own, np.concatenate([np.ones_like(sign), (1 + sign) / 2], axis=1) if self.kind == "laplace" else sign
 
     def randomize(self, leaf: Labels, label: Labels, rng: Generator) -> Array:
         return self.randomizer.randomize(*self.encode(leaf, label), rng)

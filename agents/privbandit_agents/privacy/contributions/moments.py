@@ -21,7 +21,7 @@ WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 SENSITIVITY = 2.0 * (1 + 1e-12)
 """Of packed records: 2 in real numbers, and what rounding adds."""
-NORM = math.sqrt(1.5)
+NORM, ROOT = math.sqrt(1.5), math.sqrt(2)
 
 
 def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
@@ -32,12 +32,15 @@ def sanitise(features: ArrayLike, reward: ArrayLike) -> tuple[Floats, Floats]:
     """
     x, y = np.asarray(features, dtype=np.float64), np.asarray(reward, dtype=np.float64)
     one = y.shape == (1,)  # numbers are quicker than arrays of one
+    if one and abs(y.item()) <= 1.0 and modest(x, 1 - 1e-9):
+        return x, y  # they are inside
     if not (modest(x, LIMIT) and (-LIMIT <= y.item() <= LIMIT if one else modest(y, LIMIT))):
         bad = ~(np.isfinite(x).all(axis=-1) & np.isfinite(y))
         x = np.clip(np.where(bad[..., None], 0.0, x), -LIMIT, LIMIT)
         y = np.where(bad, 0.0, y)
     if one:
-        return x / max(length(x[0]), 1.0), np.array([min(max(y.item(), -1.0), 1.0)])
+        norm, answer = length(x[0]), y.item()
+        return x / norm if norm > 1 else x, y if -1 <= answer <= 1 else np.array([min(max(answer, -1.0), 1.0)])
     return x / np.maximum(lengths(x), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
 
 
@@ -62,7 +65,7 @@ def pack(features: ArrayLike, reward: ArrayLike) -> Floats:
     return Lifted.packed(*sanitise(features, reward)).dense()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Lifted:
     """The vectors (head, w svec(x x'), tail) of n users, by their factors: no user takes d^2 numbers until ``dense``.
 
@@ -97,19 +100,20 @@ class Lifted:
 
     def dense(self) -> Floats:
         """Return the vectors, shape (n, D)."""
-        first, d = self.head.shape[1], self.x.shape[1]
-        if not d and self.tail is None:
+        (users, first), x, d, tail = self.head.shape, self.x, self.x.shape[1], self.tail
+        if not d and tail is None:
             return self.head
-        vectors = np.empty((len(self), self.size))
+        last = first + d * (d + 1) // 2
+        vectors = np.empty((users, last if tail is None else last + tail.shape[1]))
         vectors[:, :first] = self.head
-        products = vectors[:, first : first + d * (d + 1) // 2]
-        np.multiply(self.x, self.x, out=products[:, :d])
+        np.multiply(x, x, out=vectors[:, first : first + d])
         rows, columns = above_diagonal(d)
-        np.multiply(self.x.take(rows, axis=1), self.x.take(columns, axis=1), out=products[:, d:])
-        products[:, d:] *= math.sqrt(2)
+        above = np.multiply(x.take(rows, axis=1), x.take(columns, axis=1), out=vectors[:, first + d : last])
+        above *= ROOT
+        products = vectors[:, first:last]
         products *= self.weight
-        if self.tail is not None:
-            vectors[:, first + products.shape[1] :] = self.tail
+        if tail is not None:
+            vectors[:, last:] = tail
         return vectors
 
     def sum(self, weights: Floats | None = None) -> Floats:

@@ -56,7 +56,9 @@ class Cap:
         if self.dim == 1:
             return np.where(inside, 1.0, -1.0)
         low = scipy.special.betaincinv(self._half, self._half, uniforms * np.where(inside, self.mass, 1 - self.mass))
-        return np.asarray(np.where(inside, 1 - 2 * low, 2 * low - 1))
+        heights: Floats = np.asarray(1 - 2 * low)
+        np.negative(heights, out=heights, where=~inside)
+        return heights
 
 
 def best_cap(

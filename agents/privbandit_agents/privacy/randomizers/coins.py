@@ -100,14 +100,18 @@ class CoinSums:
             users: n, of the whole batch.
             rng: draws the same for a user, however users are cut into calls.
         """
-        tosses, rng = self.tosses(users), secure.source(self.noise, rng)
+        each, rng = self.messages(users), secure.source(self.noise, rng)
+        tosses = each - 2 * self.steps
         dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        rounded = np.minimum(np.maximum(vectors, -1.0), 1.0)
-        rounded *= self.steps
+        rounded = vectors * float(self.steps)
         rounded += dither
         np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
-        ones = rounded.astype(np.int64) + self.steps + heads
-        return np.concatenate([ones, self.messages(users) - ones], axis=1)
+        bits = np.empty((len(vectors), 2 * self.dim), np.int64)
+        ones, zeros = bits[:, : self.dim], bits[:, self.dim :]
+        np.add(heads, self.steps, out=ones)
+        ones += rounded.astype(np.int64)
+        np.subtract(each, ones, out=zeros)
+        return bits
 
     def estimate(self, bag: Ints, users: int) -> Floats:
         """Return an unbiased estimate of the sum of n users' vectors, shape (D,), given all of their bits (2 D,)."""

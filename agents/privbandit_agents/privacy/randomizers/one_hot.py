@@ -180,8 +180,12 @@ class SignedSubset(LocalRandomizer):
         # every cell gets a fair sign, the own one that of the rounded value if the report agrees
         agree = uniforms[:, 1] < self.agreed
         report = fair_signs(uniforms[:, 3 : 3 + words], m)
-        active = np.flatnonzero(own >= 0)
-        report[active, own[active]] = (signs(z[:, 0], uniforms[:, 0]) * np.where(agree, 1, -1))[active]
+        told = signs(z[:, 0], uniforms[:, 0])
+        np.negative(told, out=told, where=~agree)
+        if n == 1 and own[0] >= 0:
+            report[0, own[0]] = told[0]
+        elif (active := np.flatnonzero(own >= 0)).size:
+            report[active, own[active]] = told[active]
         if self.size == m:
             return report
         # a subset of the cells is kept: with the own one for sure if the report agrees, else at the rate that is left
@@ -221,7 +225,10 @@ def signs(z: Floats, uniforms: Floats) -> Floats:
 def fair_signs(uniforms: Floats, m: int) -> Array:
     """Return m fair signs a row, int8 (n, m): the first bits of uniforms in [0, 1) of shape (n, ceil(m / 32))."""
     words = (uniforms * 2.0**32).astype("<u4")
-    return np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8) * np.int8(2) - np.int8(1)
+    bits = np.unpackbits(words.view(np.uint8), axis=1, count=m).view(np.int8)
+    bits *= np.int8(2)
+    bits -= np.int8(1)
+    return bits
 
 
 def signed_sum(crowd: Crowd, tilt: Tilt, activity: float, rng: Generator) -> Floats:

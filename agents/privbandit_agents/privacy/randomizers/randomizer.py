@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.vectors import lengths, modest
+from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -189,6 +189,8 @@ class LocalRandomizer(ABC):
             return z  # all of them are inside
         if not modest(z, RANGE):
             z = np.clip(np.where(np.isfinite(z).all(axis=1, keepdims=True), z, 0.0), -RANGE, RANGE)
+        elif n == 1 and self.norm_order == 2 and length(z[0]) <= self.radius:
+            return z
         norms = lengths(z) if self.norm_order == 2 else np.linalg.norm(z, self.norm_order, axis=1, keepdims=True)
         return np.asarray(z / np.maximum(norms / self.radius, 1.0))
 

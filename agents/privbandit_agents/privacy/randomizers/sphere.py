@@ -248,7 +248,8 @@ class Hemisphere(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         if len(own) == 1:
-            block = z / self.radius if self.cells == 1 and own[0] >= 0 else self._scaled(own, z)
+            active = self.cells == 1 and own[0] >= 0
+            block = (z if self.radius == 1.0 else z / self.radius) if active else self._scaled(own, z)
             return self._of_one(block[0], rng).reshape(1, self.cells, self.dim)
         block = self._scaled(own, z)
         uniforms = rng.random((len(own), 2 + block.shape[1]))
@@ -266,9 +267,9 @@ class Hemisphere(LocalRandomizer):
         rounding, bit, u = uniforms.item(0), uniforms.item(1), uniforms[2:]
         np.maximum(u, 0.5 / STEPS, out=u)
         scipy.special.ndtri(u, out=u)
-        u = u / length(u) if len(u) > 1 else directions(u)
+        u = np.divide(u, length(u), out=u) if len(u) > 1 else directions(u)
         height = float(u.dot(block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
-        return u if (height >= 0) == (bit < self.right) else -u
+        return u if (height >= 0) == (bit < self.right) else np.negative(u, out=u)
 
     def _unbias(self, reports: Array) -> Floats:
         return np.asarray(self.scale * reports)

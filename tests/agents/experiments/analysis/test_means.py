@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from made_up import sweep
 from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.analysis.means import curves_of, titles_of, write_means
+from privbandit_agents.experiments.analysis.means import curves_of, write_means
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 
 
@@ -48,20 +48,9 @@ def test_a_small_sweep_has_a_run_for_each_agent_with_its_settings(tmp_path: Path
     better = events(tmp_path / MEAN_EVENTS / "linucb")
     share, log = (better.Scalars(f"regret_share{kind}/Linear-v0")[-1].value for kind in ("", "_log10"))
     beside = frame.filter(env="privbandit/Linear-v0", checkpoint=2000)
-    ratio = float(beside.filter(agent="linucb")["regret"].to_numpy().mean())
-    ratio /= float(beside.filter(agent="uniform")["regret"].to_numpy().mean())
+    mean_of = {agent: float(beside.filter(agent=agent)["regret"].to_numpy().mean()) for agent in ("linucb", "uniform")}
+    ratio = mean_of["linucb"] / mean_of["uniform"]
     assert share == pytest.approx(ratio, rel=1e-6) and log == pytest.approx(np.log10(ratio), rel=1e-5)
-
-
-def test_the_title_of_a_card_has_the_settings_in_which_worlds_differ() -> None:
-    worlds = [
-        "privbandit/Linear-v0(dim=2, n_arms=3)",
-        "privbandit/Linear-v0(dim=5, n_arms=3)",
-        "privbandit/Clicks-v0(dim=2)",
-    ]
-    assert list(titles_of(worlds).values()) == ["Linear-v0 (dim=2)", "Linear-v0 (dim=5)", "Clicks-v0"]
-    listed = ["Linear-v0(theta=[0.1, 0.2], dim=2)", "Linear-v0"]
-    assert titles_of(listed) == {listed[0]: "Linear-v0 (theta=[0.1, 0.2], dim=2)", listed[1]: "Linear-v0"}
 
 
 def test_what_is_no_more_is_forgotten_and_runs_of_trials_move(tmp_path: Path) -> None:

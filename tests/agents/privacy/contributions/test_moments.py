@@ -62,6 +62,20 @@ def test_records_are_clipped_and_bad_ones_count_as_zero() -> None:
     assert x.tolist() == [[0.6, 0.8], [0, 0], [0, 0]] and y.tolist() == [1, 0, 0]
 
 
+def test_a_record_alone_is_what_it_is_among_others() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.standard_normal((9, 5))
+    features *= np.array([0.2, 1 - 1e-10, 1.0, 1 + 1e-10, 3.0, 0.5, 1e200, math.nan, 0.5])[:, None] / np.linalg.norm(
+        features, axis=1, keepdims=True
+    )
+    rewards = np.array([0.3, -1.0, 1.0, 0.2, -0.0, 1.5, 0.1, 0.4, math.inf])
+    together = sanitise(features, rewards)
+    for user in range(len(rewards)):
+        alone = sanitise(features[user : user + 1], rewards[user : user + 1])
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one, all_of_them[user : user + 1])
+
+
 def test_unpacking_gives_the_sums_back() -> None:
     rng = np.random.default_rng(1)
     x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)

@@ -90,7 +90,8 @@ def duration(seconds: float) -> str:
 
 def forecast(what: str, console: Console) -> Callable[[int, int], None]:
     """Return a function of steps done and their total that says how long ``what`` takes if it is long: once, early."""
-    started, told = time.monotonic(), []
+    started = time.monotonic()
+    told: list[int] = []
 
     def look(done: int, total: int) -> None:
         spent = time.monotonic() - started

@@ -308,11 +308,12 @@ def report(
 ) -> int:
     from privbandit_agents.cli.pages import write_page
     from privbandit_agents.experiments.analysis.load import load_trials
+    from privbandit_agents.experiments.running.progress import forecast
     from privbandit_agents.experiments.study import show
 
     look = look_of(title, size, format)
     with usage_errors("report"):
-        trials = load_trials(folder)
+        trials = load_trials(folder, pace=forecast("reading", err()))
     if out is not None:
         return write_page(trials, folder, out, audits, title)
     return show(trials, folder, console_out(), err(), look, speed)

@@ -11,7 +11,7 @@ from privbandit_agents.cli.data import prepare
 from privbandit_agents.cli.grammar import VERBS, every_option
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure
-from privbandit_agents.experiments.running.progress import Bar, Steps, duration
+from privbandit_agents.experiments.running.progress import Bar, Steps, duration, forecast
 from privbandit_agents.experiments.text import table
 from privbandit_agents.zoo.entries import AGENTS
 from rich.console import Console
@@ -144,6 +144,18 @@ def test_long_work_is_announced_by_its_first_job(monkeypatch: pytest.MonkeyPatch
         bar.advance(first, Failure(first, "out of ideas"))
     assert re.search(r"^40 trials take about \d+ (s|min), by the first one\.$", console.file.getvalue(), re.M)  # type: ignore[attr-defined]
     assert [duration(seconds) for seconds in (12.4, 200.0, 9000.0)] == ["12 s", "3 min", "2.5 h"]
+
+
+@pytest.mark.parametrize(("step", "said"), [(0.6, "reading 90 trials takes about 54 s, by the first 2.\n"), (0.05, "")])
+def test_a_long_report_is_announced_once(monkeypatch: pytest.MonkeyPatch, step: float, said: str) -> None:
+    now = [0.0]
+    monkeypatch.setattr("privbandit_agents.experiments.running.progress.time.monotonic", lambda: now[0])
+    out = Console(file=io.StringIO(), width=80)
+    look = forecast("reading", out)
+    for done in range(90):
+        now[0] = done * step
+        look(done, 90)
+    assert out.file.getvalue() == said  # type: ignore[attr-defined]
 
 
 def test_what_is_refuted_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

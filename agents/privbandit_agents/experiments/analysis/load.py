@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,12 @@ def load_results(folder: str | Path, final: bool = False) -> "pl.DataFrame":
 
 
 @reading()
-def load_trials(folder: str | Path, but: Collection[str] = ()) -> list[Finished]:
+def load_trials(
+    folder: str | Path, but: Collection[str] = (), pace: Callable[[int, int], None] | None = None
+) -> list[Finished]:
     """Load every trial's result of a folder, but those of some names, in the order of names; see ``load_results``.
+
+    ``pace`` is told before each file how many were read, of how many.
 
     Agents and environments that are neither here nor installed are not imported; their defaults are not compared.
     """
@@ -55,7 +59,9 @@ def load_trials(folder: str | Path, but: Collection[str] = ()) -> list[Finished]
         raise FileNotFoundError(f"no results in {folder}; `privbandit run --out {folder} ...` writes them.")
     found = []
     known: dict[str, Any] = {}
-    for name in names:
+    for done, name in enumerate(names):
+        if pace is not None:
+            pace(done, len(names))
         try:
             finished = read_result(trials / name)
             if finished.kind == "trial":

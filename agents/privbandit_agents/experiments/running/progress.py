@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Self
 
@@ -86,6 +86,22 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def forecast(what: str, console: Console) -> Callable[[int, int], None]:
+    """Return a function of steps done and their total that says how long ``what`` takes if it is long: once, early."""
+    started = time.monotonic()
+    told: list[int] = []
+
+    def look(done: int, total: int) -> None:
+        spent = time.monotonic() - started
+        if not told and done and spent >= PAUSE:
+            told.append(done)
+            if (ahead := spent * (total - done) / done) >= LATE:
+                line = f"{what} {total:,} trials takes about {duration(spent + ahead)}, by the first {done:,}."
+                console.print(Text(line), highlight=False)
+
+    return look
 
 
 class Bar(Steps):

@@ -272,7 +272,7 @@ def test_exit_codes(
     made = study([{"measure": {"mean": {**LINUCB, "y": "ratio"}}, **bounds}], scale)
     found, shown = carried_out(made, monkeypatch, tmp_path / "out")
     assert found == code and ("statement 0" in shown) == (scale == "paper")
-    assert ("decide nothing" in shown) == (shown.count("\n") == 1) == (scale == "smoke")
+    assert ("decide nothing" in " ".join(shown.split())) == (shown.count("\n") < 4) == (scale == "smoke")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "regret.png", "results.csv", "results.parquet", "table.csv", "table.md", "tensorboard",
         "tensorboard-trials", "verdicts.csv", "verdicts.md",

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,3 +118,14 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     from privbandit_agents.audits.games.local import LocalGame
 
     monkeypatch.setattr(LocalGame, "pilots", 200)
+
+
+@pytest.fixture
+def own_worlds() -> Iterator[None]:
+    """Let the command know the package's worlds alone, whatever tests beside have registered."""
+    from privbandit_envs.registration import ENV_IDS
+
+    kept = list(ENV_IDS)
+    ENV_IDS[:] = [id for id in kept if id.startswith("privbandit/")]
+    yield
+    ENV_IDS[:] = kept

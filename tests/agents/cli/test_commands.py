@@ -50,6 +50,7 @@ def test_list_shows_every_environment_and_agent_and_what_it_promises() -> None:
         assert name in chosen and "jdp-linucb" not in chosen.replace("reward-dp-linucb", "")
 
 
+@pytest.mark.usefixtures("own_worlds")
 def test_list_begins_with_what_should_be_taken_first() -> None:
     lines = invoke("list", columns=80).stdout.splitlines()
     listed = [line.split()[0] for line in lines if line.strip()]

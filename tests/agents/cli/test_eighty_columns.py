@@ -48,6 +48,7 @@ def recorded(command: str) -> str:
     return f"$ privbandit {command}\n{shown.stdout}{errors}" + f"(exit {shown.exit_code})\n" * bool(shown.exit_code)
 
 
+@pytest.mark.usefixtures("own_worlds")
 def test_twelve_commands_print_what_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a change that is meant: delete the file, and run this test, which writes it anew and fails once."""
     monkeypatch.chdir(tmp_path)

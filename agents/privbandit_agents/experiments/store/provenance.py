@@ -41,9 +41,10 @@ def commit() -> str | None:
     here = Path(__file__)
     if git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
         return None
-    found = git(here.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-    if found is None or not found.endswith("-dirty"):
+    found = git(here.parent, "describe", "--always", "--abbrev=40", "--exclude=*")  # --dirty would lock the index
+    if found is None or not git(here.parent, "status", "--porcelain", "--untracked-files=no"):
         return found
+    found = f"{found}-dirty"
     changes = git(here.parent, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--", ":(top)*.py")
     return f"{found}-{hashed(changes)}" if changes else found
 

@@ -131,13 +131,15 @@ def test_a_dirty_checkout_of_the_package_only_warns(
 
 
 def test_the_commit_of_an_edited_checkout_names_the_edits(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = "+x = 1"
+    changes, edited = "+x = 1", " M x"
 
     def git(folder: Path, command: str, *_: str) -> str | None:
-        return {"ls-files": "x", "describe": "abc-dirty", "diff": changes}[command]
+        return {"ls-files": "x", "describe": "abc", "status": edited, "diff": changes}[command]
 
     monkeypatch.setattr(provenance, "git", git)
     first, changes = commit(), "+x = 2"
     assert first is not None and first.startswith("abc-dirty-") and commit() != first
     changes = ""
     assert commit() == "abc-dirty"
+    edited = ""
+    assert commit() == "abc"

@@ -93,7 +93,7 @@ class ArmGame(BlockGame):
     part = "the arm whose block has a record"
     pair = "one arm or the other, with reward 1 at a unit vector"
     unseen = "the Gram matrix, the two blocks together, and other pairs of records"
-    runs = 600
+    runs = 250
 
     def prepare(self) -> None:
         super().prepare()

@@ -139,7 +139,7 @@ def print_strangers(laws: Sequence[str]) -> int:
             started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
             for game in prepared("joint_strangers:stranger", 1.0, config=config):
                 one = audit(game, game.runs, np.random.default_rng(14), confidence)
-                best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
+                best = max(best, one.bound / one.claim.level)
                 if one.refuted:
                     caught = game.part
                     break
@@ -170,7 +170,7 @@ def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0)
     best, kinds = 0.0, len(game_classes(name))
     for game in prepared(name, epsilon, config=config, effort=effort):
         one = audit(game, game.runs, np.random.default_rng(0), 1 - (1 - CONFIDENCE) / kinds)
-        best = max(best, one.claim.share(one.lower_bound, one.rho_bound))
+        best = max(best, one.share)
         if one.refuted:
             return game.part or "reports", best
     return "", best

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privbandit_agents.audits.games.readings import numbers
+from privbandit_agents.audits.transcript import numbers
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.testing.runs import alike, environment

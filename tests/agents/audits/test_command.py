@@ -90,9 +90,9 @@ def test_the_first_line_is_the_verdict(
 
 
 def test_a_presumption_has_a_line_of_its_own_and_no_exit_code() -> None:
-    claim, curve = np.ones((2, 2)), np.zeros((2, 2))
-    presumed = AuditResult("a, batches", Claim.gaussian(1.0, 1e-5), 3.0, 0.3, 0.999, "", 100, curve)
-    result = AuditResult("a, batches", Claim(1.0, 1e-5), 0.5, None, 0.999, "", 100, claim, presumed=presumed)
+    curve = np.zeros((2, 2))
+    presumed = AuditResult("a, batches", Claim.gaussian(1.0, 1e-5), 0.3, 0.999, "", 100, curve)
+    result = AuditResult("a, batches", Claim(1.0, 1e-5), 0.5, 0.999, "", 100, curve, presumed=presumed)
     game: Any = None
     first, second = audit.verdict([audit.Found(game, result, None)], 0.999).splitlines()
     assert first == "not refuted: strongest bound .50 of 1"

@@ -101,8 +101,7 @@ class LocalGame(AnyAgentGame[Scene]):
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
         contrast, (bound, tie) = super().tried(scene, runs)
-        claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
-        counts = scene.next is None or bound > 1.05 * claimed
+        counts = scene.next is None or bound > 1.05 * self.claim.level
         return contrast, (bound if counts else 0.0, tie)
 
     def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:

@@ -15,10 +15,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.bets import choose
+from privbandit_agents.audits.bounds.bets import choose
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.records import world_for
-from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.audits.pairs.records import world_for
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.validate import one_of

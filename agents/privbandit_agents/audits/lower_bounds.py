@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from privbandit_agents.audits.bets import Bet, Guess, Worlds, candidates, choose
+from privbandit_agents.audits.bounds.bets import Bet, Guess, Worlds, candidates, choose
+from privbandit_agents.audits.bounds.generators import Watched, position
 from privbandit_agents.audits.claims import AuditResult, Floats, Game
-from privbandit_agents.audits.generators import Watched, position
 from privbandit_agents.privacy._validate import count, failure
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privbandit_agents.audits.transcript import numbers
+from privbandit_agents.audits.pairs.targets import Record, targets
+from privbandit_agents.audits.views.transcript import numbers
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.testing.runs import alike, environment
-from privbandit_agents.testing.targets import Record, targets
 from privbandit_agents.testing.watchers import (
     Forcer,
     Release,

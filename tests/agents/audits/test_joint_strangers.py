@@ -10,13 +10,13 @@ import pytest
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim
 from privbandit_agents.audits.games import batches, joint
+from privbandit_agents.audits.games import schedules as schedule
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.joint import FirstRelease, JointGame
-from privbandit_agents.audits.games.readings import Exact, Layout, Readings
+from privbandit_agents.audits.games.schedules import ScheduleGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
-from privbandit_agents.audits.schedules import game as schedule
-from privbandit_agents.audits.schedules.game import ScheduleGame
+from privbandit_agents.audits.views.readings import Exact, Layout, Readings
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.zoo.entries import AGENTS
 

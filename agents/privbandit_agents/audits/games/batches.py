@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
-from privbandit_agents.audits.reports import solved
-from privbandit_agents.audits.transcript import added, changes, portions, transcript
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.views.reports import solved
+from privbandit_agents.audits.views.transcript import added, changes, portions, transcript
 
 SCOUTS, PILOTS = 2, 400
 """Runs that show what coins move in each pair, and runs that show the noise."""

@@ -11,12 +11,12 @@ from numpy.random import Generator
 from privbandit_agents.audits.agents import AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import STATISTICS, Exact, Layout, Readings
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn
-from privbandit_agents.audits.schedules.game import ScheduleGame
-from privbandit_agents.audits.schedules.populations import populations
-from privbandit_agents.audits.transcript import Board, added, changes, portions, transcript
+from privbandit_agents.audits.games.schedules import ScheduleGame
+from privbandit_agents.audits.pairs.populations import populations
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, Records, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.views.readings import STATISTICS, Exact, Layout, Readings
+from privbandit_agents.audits.views.transcript import Board, added, changes, portions, transcript
 from privbandit_agents.zoo.registry import spaces_of
 
 PROBES = 32

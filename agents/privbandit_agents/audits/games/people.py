@@ -17,8 +17,8 @@ from privbandit_agents.audits.games.joint import FirstRelease
 from privbandit_agents.audits.games.joint import Scene as JointScene
 from privbandit_agents.audits.games.local import NEW, LocalGame, Scene
 from privbandit_agents.audits.games.shuffled import ShuffleGame
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import flattened
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, Records, drawn, pairs
+from privbandit_agents.audits.views.reports import flattened
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 

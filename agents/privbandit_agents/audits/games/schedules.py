@@ -10,9 +10,9 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
-from privbandit_agents.audits.schedules.populations import opposites
-from privbandit_agents.audits.transcript import portions, transcript
+from privbandit_agents.audits.pairs.populations import opposites
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
+from privbandit_agents.audits.views.transcript import portions, transcript
 
 SEEDS = 2
 """Seeds of agents whose runs find boundaries; six further ones try them."""

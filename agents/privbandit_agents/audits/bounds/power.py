@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.bets import Bet, choose
+from privbandit_agents.audits.bounds.bets import Bet, choose
 from privbandit_agents.audits.claims import AuditResult, Claim, Floats, Game, shown_rho, tilt
 from privbandit_agents.audits.lower_bounds import pilot_runs, sample
 from privbandit_agents.privacy._validate import count

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.records import Records
-from privbandit_agents.audits.reports import flattened
+from privbandit_agents.audits.pairs.records import Records
+from privbandit_agents.audits.views.reports import flattened
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.publish import Publication, Publisher
 

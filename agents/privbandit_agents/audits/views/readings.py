@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.reports import Contrast, solved
+from privbandit_agents.audits.views.reports import Contrast, solved
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),

@@ -1,0 +1,6 @@
+"""From numbers to epsilon, or rho.
+
+Three nouns: a *guess* of the world (graded, and it may abstain), a *bet* on guesses against a claim, the *power* of it.
+"""
+
+__all__: list[str] = []

@@ -125,7 +125,7 @@ class CanaryGame(AgentGame):
 
     statistics = ("the score of a canary",)
     canaries: int
-    pilot = 100
+    pilot = 60
     covers: Floats | None = None
     """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 

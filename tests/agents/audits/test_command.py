@@ -118,7 +118,15 @@ def test_ctrl_c_says_what_stands_so_far(
         app(["audit", "jdp-linucb", "--runs", "20", "--no-power", "--out", str(tmp_path)])
     told = capsys.readouterr()
     assert ended.value.code == 130 and told.out.startswith("not refuted: strongest bound")
-    assert "interrupted after 1 of 3 games" in told.err
+    assert "interrupted after 1 of 2 games" in told.err
+
+
+@pytest.mark.parametrize("name", ["private-pursuit", "dpmnl-approx"])
+def test_an_agent_of_which_no_game_has_power_is_told_what_watches_it(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed = audited(tmp_path, capsys, name)
+    assert code == 0 and printed.startswith(f"{name}: no game has power") and "check_agent(" in printed
 
 
 @pytest.mark.parametrize(("effort", "runs"), [("quick", 5000), ("normal", 20_000), ("long", 80_000)])

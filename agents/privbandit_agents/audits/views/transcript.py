@@ -21,6 +21,7 @@ class Look(NamedTuple):
         news: publications since the look before, as numbers, shape (D',).
         frozen: ``frozen_rounds`` of the agent.
         chosen: actions towards the probes; empty if there are none.
+        released: the release itself, which the agent may change later.
     """
 
     users: int
@@ -28,6 +29,7 @@ class Look(NamedTuple):
     news: Floats
     frozen: int
     chosen: Array
+    released: Any
 
     def differs(self, before: "Look") -> bool:
         """Return whether the release or the actions have changed, or something was published."""
@@ -64,22 +66,33 @@ def transcript(
         agent: fresh.
         script: records of the users, who are served together block by block.
         probes: contexts towards which the agent acts at each look; None: at none.
-        board: keeps the first publication's exact value.
+        board: keeps the first publication's exact value; an agent that has a watcher keeps that one.
     """
     board, users = board or Board(), 0
-    if isinstance(agent, Publisher):
+    if isinstance(agent, Publisher) and agent.watcher is None:
         agent.watcher = board
 
     def look() -> Look:
         chosen = np.zeros(0) if probes is None else np.asarray(agent.select_action(probes))
         news, board.news = np.concatenate([np.zeros(0), *board.news]), []
-        return Look(users, numbers(getattr(agent, "release", None)), news, agent.frozen_rounds(), chosen)
+        released = getattr(agent, "release", None)
+        return Look(users, numbers(released), news, agent.frozen_rounds(), chosen, released)
 
     yield look()
     for block in script:
         agent.update(block.contexts, block.actions, block.feedback, *(() if block.ids is None else (block.ids,)))
         users += len(block.feedback)
         yield look()
+
+
+def crowd(env: Any, agent: Any, users: int) -> Iterator[Records]:
+    """Yield users whom an environment draws, with the actions that the agent chooses for them."""
+    while users:
+        n = min(agent.frozen_rounds(), users)
+        contexts = env.upcoming(n)
+        actions = np.asarray(agent.select_action(contexts))
+        yield Records(contexts, actions, env.serve(actions).feedback)
+        users -= n
 
 
 def portions(users: Records, ends: Sequence[int]) -> Iterator[Records]:

@@ -45,7 +45,7 @@ def reachable(hooks: Any) -> set[str]:
     import yaml
 
     (nav,) = re.findall(r"^nav:.*\n(?:(?: .*)?\n)+", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
-    config = SimpleNamespace(nav=yaml.safe_load(nav)["nav"], docs_dir=str(DOCS))
+    config = SimpleNamespace(nav=yaml.safe_load(nav)["nav"], docs_dir=str(DOCS), extra={})
     hooks.on_config(config)
     return set(addresses(config.nav))
 
@@ -144,8 +144,8 @@ def test_the_navigation_leads_to_every_page(hooks: Any, reachable: set[str]) -> 
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     faces = {hooks.page_of(face) for face in {face for face, _ in EXPORTED}}
     own = [name for name, entry in AGENTS.items() if not entry.successor and not preset_of(name)]
-    made = {f"cards/agents/{name}.md" for name in (*own, "index")}
-    made |= {f"cards/environments/{name}.md" for name in (*map(short, ENV_IDS), "index")}
+    made = {f"cards/agents/{name}.md" for name in own}
+    made |= {f"cards/environments/{name}.md" for name in map(short, ENV_IDS)}
     assert len(faces) > 5 and len(made) > 40
     assert (written | faces | made) - reachable == set()
     assert reachable - (written | faces | made) == set()

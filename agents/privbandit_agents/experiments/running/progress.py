@@ -17,8 +17,6 @@ from privbandit_agents.experiments.store.results import Finished
 
 LATE = 10.0
 """Seconds from which on a duration is worth an announcement."""
-PAUSE = 1.0
-"""Seconds between two lines of progress, at least."""
 
 
 class Lines(Progress):
@@ -70,7 +68,7 @@ class Steps:
         self.bar.update(self.row, completed=done, description=news)
         tenth = 10 * done // max(self.total, 1)
         now = time.monotonic()
-        if not self.live and tenth > self.told and now - self.spoke >= PAUSE:
+        if not self.live and tenth > self.told and now - self.spoke >= 1:  # second
             self.told, self.spoke, spent = tenth, now, now - self.started
             left = spent * (self.total - done) / max(done - self.before, 1)
             more = f", about {duration(left)} left" if left >= LATE else ""
@@ -95,7 +93,7 @@ def forecast(what: str, console: Console) -> Callable[[int, int], None]:
 
     def look(done: int, total: int) -> None:
         spent = time.monotonic() - started
-        if not told and done and spent >= PAUSE:
+        if not told and done and spent >= 1:
             told.append(done)
             if (ahead := spent * (total - done) / done) >= LATE:
                 line = f"{what} {total:,} trials takes about {duration(spent + ahead)}, by the first {done:,}."

@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib
@@ -68,13 +69,23 @@ REGRET = FigureSpec(name="regret", log="auto")
 LOOK = Look()
 
 
-def draw_regret(trials: Sequence[Finished], path: Path, look: Look = LOOK) -> None:
-    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats."""
+def draw_regret(
+    trials: Sequence[Finished], path: Path, look: Look = LOOK, pace: Callable[[int, int], None] | None = None
+) -> None:
+    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats.
+
+    If there are many panels, one is drawn for itself first, and ``pace`` is told that one was drawn, of how many.
+    """
     jobs = [Trial(**finished.job) for finished in trials]
     # what a trial says of itself, though its environment or agent may not be on this machine
     cells = Cells.of(jobs, lambda job: {key: job.spec[key] for key in ("env", "agent", "horizon")})
     spec = completed(REGRET.model_copy(update={"title": look.title}), cells)
-    draw_figure(spec, layout(spec, cells), {run.name: run for run in trials}, path, look.formats, size=look.size)
+    panels, results = layout(spec, cells), {run.name: run for run in trials}
+    if pace is not None and len(panels) > 8:  # fewer take some ten seconds at most
+        with TemporaryDirectory() as folder:
+            draw_figure(spec, panels[:1], results, Path(folder) / path.name)
+        pace(1, len(panels))
+    draw_figure(spec, panels, results, path, look.formats, size=look.size)
 
 
 def draw_figure(

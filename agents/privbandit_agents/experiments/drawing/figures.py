@@ -203,7 +203,9 @@ def line_of(series: Series, results: Results) -> Line | None:
     x = np.array([series.x[i] for i in there]) if series.x else read[0].x
     each = each_of([read[i] for i in there]) if fewest < FEW_SEEDS else ()
     notion = notion_of(series, results)
-    return Line(series.label, series.agent, x, mean, fewest, series.level, each, notion)
+    # methods that fit one agent in several ways differ in color
+    method = bool(series.cells) and series.cells[0].job.kind == "fit" and "=" not in series.label
+    return Line(series.label, series.label if method else series.agent, x, mean, fewest, series.level, each, notion)
 
 
 def each_of(read: Sequence[Values]) -> list[Floats]:
@@ -249,9 +251,8 @@ def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict
             axis.fill_between(line.x, low, high, color=style["color"], alpha=0.16, lw=0)
         else:
             bars = np.maximum([line.mean.value - low, high - line.mean.value], 0.0)
-            axis.errorbar(
-                line.x, line.mean.value, bars, fmt="o", markersize=4, capsize=2.5, lw=1.2, color=style["color"]
-            )
+            look: dict[str, Any] = {"fmt": style.get("marker", "o"), "color": style["color"]}
+            axis.errorbar(line.x, line.mean.value, bars, markersize=4, capsize=2.5, lw=1.2, **look)
 
 
 def draw_each(axis: Axes, spec: FigureSpec, line: Line, color: str) -> None:

@@ -158,7 +158,7 @@ def test_long_work_is_announced_early(
     assert [duration(seconds) for seconds in (12.4, 200.0, 9000.0)] == ["12 s", "3 min", "2.5 h"]
 
 
-@pytest.mark.parametrize(("step", "said"), [(0.6, "reading 90 trials takes about 54 s, by the first 2.\n"), (0.05, "")])
+@pytest.mark.parametrize(("step", "said"), [(0.6, "reading 90 trials takes about 53 s, by the first 3.\n"), (0.05, "")])
 def test_a_long_report_is_announced_once(monkeypatch: pytest.MonkeyPatch, step: float, said: str) -> None:
     now = [0.0]
     monkeypatch.setattr("privbandit_agents.experiments.running.progress.time.monotonic", lambda: now[0])

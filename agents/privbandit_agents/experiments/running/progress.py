@@ -95,16 +95,20 @@ def forecast(what: str, console: Console, unit: str = "trials", pause: float = P
         what: the work, such as ``"reading"``.
         console: where it is said.
         unit: the name of steps.
-        pause: seconds of work before which nothing is said.
+        pause: seconds of steps before which nothing is said, those of the first one left out, which may import much;
+            0: by the first one.
     """
-    started = time.monotonic()
+    begun = [] if pause else [(0, time.monotonic())]
     told: list[int] = []
 
     def look(done: int, total: int) -> None:
-        spent = time.monotonic() - started
-        if not told and done and spent >= pause:
+        now = time.monotonic()
+        if done and not begun:
+            begun.append((done, now))
+        elif done and not told and now - begun[0][1] >= pause:
             told.append(done)
-            if (ahead := spent * (total - done) / done) >= LATE:
+            spent = now - begun[0][1]
+            if (ahead := spent * (total - done) / (done - begun[0][0])) >= LATE:
                 line = f"{what} {total:,} {unit} takes about {duration(spent + ahead)}, by the first {done:,}."
                 console.print(Text(line), highlight=False)
 

@@ -81,7 +81,7 @@ def nearer(told: Floats, factor: float) -> Floats:
     right, wrong, square = told.mean(axis=0)
     size, moved = math.sqrt(square) + 1e-12, right - wrong
     more = math.copysign(tilt(factor**2 * shown_rho(abs(moved) / size)) * size, moved) - moved
-    return told + np.array([more / 2, -more / 2, 0.0])
+    return np.asarray(told + np.array([more / 2, -more / 2, 0.0]))
 
 
 def refutes(bet: Bet, told: Floats, alpha: float) -> bool:

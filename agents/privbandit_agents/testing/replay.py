@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privbandit_agents.audits.pairs.records import Records
-from privbandit_agents.audits.pairs.targets import Record, targets
+from privbandit_agents.audits.pairs.records import Record, Records
+from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.audits.views.transcript import numbers, transcript
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost

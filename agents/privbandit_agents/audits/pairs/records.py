@@ -1,7 +1,7 @@
 """Worlds that any agent may be audited in, and pairs of records that lie far apart there."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -23,6 +23,14 @@ USERS_A_RUN = 256
 """Users of a run at most, and users drawn to see records of every kind."""
 BEYOND = 1e6
 """Beyond any clip."""
+
+
+class Record(NamedTuple):
+    """One user's context, action and feedback, or those of a group."""
+
+    context: Any
+    action: Any
+    feedback: Any
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,16 @@
 """Replacements of a user's record: in every direction in turn, and as far as records go."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.spaces import Assortments
 
 FAR = 1e9
 """Beyond every bound that an agent may clip to."""
-
-
-class Record(NamedTuple):
-    """One user's context, action and feedback."""
-
-    context: Any
-    action: Any
-    feedback: float
 
 
 def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:

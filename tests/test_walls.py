@@ -115,6 +115,7 @@ WALLS = (
         lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
     ),
     Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
+    Wall((f"{A}.bounds",), (f"{A}.base", f"{E}.validate")),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.logs", f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(

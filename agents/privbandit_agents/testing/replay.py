@@ -211,7 +211,8 @@ def script(
 
 def with_target(column: Array, rows: Array, value: Any) -> Array:
     """Return a copy of a block's column in which the target has a value of its own, in the rows that it has."""
-    column = column.copy()
+    holds = column.dtype if column.dtype.kind == "f" else np.result_type(column, np.asarray(value))
+    column = column.astype(holds)
     column[rows[(rows >= 0) & (rows < len(column))]] = value
     return column
 

@@ -87,8 +87,9 @@ def wild(seen: Records, sizes: tuple[float, ...] = WILD) -> Iterator[Pair]:
     Contexts keep their last column, an item's revenue, in one of the pairs.
     """
     context, action, answer = seen.contexts[0].astype(float), seen.actions[0], float(seen.feedback[0])
-    kept = context.copy()
-    kept[..., :-1] = 0.0
+    kept = np.array(context)
+    if kept.ndim:
+        kept[..., :-1] = 0.0
     for size in sizes:
         far = np.where(context < 0, -size, size)
         yield pair(f"feedback {size:g} or {-size:g}", (context, action, size), (context, action, -size))

@@ -35,10 +35,10 @@ from typing import Any
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
 
 import numpy as np
+from privbandit_agents.audits.bounds.power import power, power_of_less_noise
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.power import power, power_of_less_noise
-from privbandit_agents.audits.records import WORLDS
-from privbandit_agents.audits.registry import TARGETS, game_classes, games, prepared, private_agents, stronger
+from privbandit_agents.audits.pairs.records import WORLDS
+from privbandit_agents.audits.registry import TARGETS, WATCH, game_classes, games, prepared, private_agents, stronger
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.testing import HORIZON, check_agent
 from privbandit_agents.testing.noise import drawn, draws, together
@@ -141,7 +141,7 @@ def print_strangers(laws: Sequence[str]) -> int:
             started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
             for game in prepared("joint_strangers:stranger", 1.0, config=config):
                 one = audit(game, game.runs, np.random.default_rng(14), confidence)
-                best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
+                best = max(best, one.bound / one.claim.level)
                 if one.refuted:
                     caught = game.part
                     break
@@ -172,7 +172,7 @@ def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0)
     best, kinds = 0.0, len(game_classes(name))
     for game in prepared(name, epsilon, config=config, effort=effort):
         one = audit(game, game.runs, np.random.default_rng(0), 1 - (1 - CONFIDENCE) / kinds)
-        best = max(best, one.claim.share(one.lower_bound, one.rho_bound))
+        best = max(best, one.share)
         if one.refuted:
             return game.part or "reports", best
     return "", best
@@ -236,7 +236,7 @@ def measured(name: str, claim: float) -> list[dict[str, Any]]:
     """Return what a target's audits found at their default runs, and their power, one row for each game."""
     clock, found, truths = Clock(), [], dict[float, Any]()
     played = games(name, claim)
-    confidence = 1 - (1 - CONFIDENCE) / len(played)
+    confidence = 1 - (1 - CONFIDENCE) / max(len(played), 1)
     for k, game in enumerate(played):
         result, shares = audit(game, game.runs, np.random.default_rng(0), confidence), []
         shares = [power_of_less_noise(result, factor, np.random.default_rng([0, 1])) for factor in FACTORS]
@@ -352,7 +352,10 @@ def looks(name: str) -> Iterator[tuple[str, str, str, int]]:
         (played,) = games(name, 1.0)
         yield name, f"{played.seen} for {played.pair}", played.unseen, played.runs
         return
-    for k, game in enumerate(game_classes(name)):
+    kinds = game_classes(name)
+    if not kinds:
+        yield name, WATCH, "what is not published", 0
+    for k, game in enumerate(kinds):
         title = f"{name}, {game.part}" if game.part else name
         yield title, game.seen, game.unseen, (AGENTS[name].runs if k == 0 else 0) or game.runs
 

@@ -8,7 +8,6 @@ from privbandit_agents.base.agent import Array
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
-FEWEST_ASKED = 30  # users a feature, else nobody is asked
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -38,8 +37,9 @@ class Spreads:
         self.sums, self.asked = np.zeros((dim, OCTAVES)), np.zeros(dim)
         self.decided, self.varies, self.size = np.zeros(dim, bool), np.ones(dim, bool), np.ones(dim)
         # of users: 128 times the variance of a report's coordinate for a feature, and a 25th of all
-        self.noise, self.most = noise, min(max(FEWEST_ASKED, 128 * noise**2), 0.04 * horizon / dim)
-        if self.most < FEWEST_ASKED:
+        fewest = 30  # users a feature, else nobody is asked
+        self.noise, self.most = noise, min(max(fewest, 128 * noise**2), 0.04 * horizon / dim)
+        if self.most < fewest:
             self.most, self.decided[:] = 0, True
 
     @property

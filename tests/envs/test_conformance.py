@@ -10,6 +10,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *((env_id, {}) for env_id in ENV_IDS),
     ("privbandit/Linear-v0", {"design": "case1", "dim": 2}),
     ("privbandit/Linear-v0", {"design": "case2", "noise": "uniform"}),
+    ("privbandit/Linear-v0", {"design": "ill", "dim": 3, "n_arms": 3, "support": 200, "rotate": True}),
     ("privbandit/Linear-v0", {"design": "ill", "dim": 3, "n_arms": 3, "support": 200, "dtype": "float64"}),
     ("privbandit/SparseLinear-v0", {"dim": 41, "noise": "uniform", "coefficients": "small", "dtype": "float64"}),
     ("privbandit/SparseLinear-v0", {"dim": 7, "n_arms": 1, "coefficients": "uniform", "correlation": -0.9}),
@@ -23,6 +24,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("privbandit/Assortment-v0", {"source": "expedia-sample", "join": "concatenated", "revenues": "random"}),
     ("privbandit/Clicks-v0", {"support": 40, "link": "identity", "imbalance": 0.1, "dtype": "float64"}),
+    ("privbandit/Bandit-v0", {"n_arms": 3, "gap": "hard", "dtype": "float64"}),
     ("privbandit/Classification-v0", {"source": "wine", "n_public": 20}),
     ("privbandit/Classification-v0", {"source": "digits", "dtype": "float64"}),
 ]

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.joint.assortments.bounds import local_exponent, regret_upper_bound
+from privbandit_agents.bounds.assortments import local_exponent, regret_upper_bound
 from privbandit_agents.joint.assortments.dpmnl_settings import exploration_length, spread_trigger
 from privbandit_agents.joint.assortments.private_cov import PrivateCov, gram_sensitivity, lemma_s6
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded

@@ -17,8 +17,6 @@ from privbandit_agents.experiments.store.results import Finished
 
 LATE = 10.0
 """Seconds from which on a duration is worth an announcement."""
-PAUSE = 1.0
-"""Seconds between two lines of progress, at least."""
 
 
 class Lines(Progress):
@@ -70,7 +68,7 @@ class Steps:
         self.bar.update(self.row, completed=done, description=news)
         tenth = 10 * done // max(self.total, 1)
         now = time.monotonic()
-        if not self.live and tenth > self.told and now - self.spoke >= PAUSE:
+        if not self.live and tenth > self.told and now - self.spoke >= 1:  # second
             self.told, self.spoke, spent = tenth, now, now - self.started
             left = spent * (self.total - done) / max(done - self.before, 1)
             more = f", about {duration(left)} left" if left >= LATE else ""
@@ -88,7 +86,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def forecast(what: str, console: Console, unit: str = "trials", pause: float = PAUSE) -> Callable[[int, int], None]:
+def forecast(what: str, console: Console, unit: str = "trials", pause: float = 1) -> Callable[[int, int], None]:
     """Return a function of steps done and their total that says how long ``what`` takes if it is long: once, early.
 
     Args:

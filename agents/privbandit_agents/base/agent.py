@@ -29,6 +29,7 @@ from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, s
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_envs.problem import NEVER as NEVER
 from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
@@ -42,7 +43,6 @@ PublicData: TypeAlias = tuple[Array, NDArray[np.int64]]
 C = TypeVar("C")
 Report = TypeVar("Report")
 Release = TypeVar("Release")
-NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
 OF_A_PERSON = {SAME: "replace-one-person", ONE_REWARD: "replace-rewards-of-one-person"}
@@ -592,6 +592,13 @@ def arms_with_features(observation_space: Space, action_space: Space) -> str:
 def one_context(observation_space: Space, action_space: Space) -> str:
     """Return "" for arms that share one context of real features."""
     return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
+
+
+def no_context(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms without a context, which is always 0."""
+    alone = isinstance(observation_space, Discrete) and observation_space.n == 1
+    fits = alone and isinstance(action_space, Discrete) and action_space.start == 0
+    return "" if fits else "arms without a context, which is Discrete(1)"
 
 
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:

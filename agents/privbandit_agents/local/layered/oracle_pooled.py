@@ -105,14 +105,9 @@ class PooledOracle(Oracle):
         return np.einsum("tij,tj->ti", covariance, both[..., -1]), covariance
 
     def close(self) -> None:
-        """Keep the posterior; earlier ones stay beside it unless they are part of it."""
+        """Keep the posterior, of which earlier ones are part."""
         theta, covariance = self.posterior()
-        kept = 0 if self.config.carry else self.epochs_kept
-        self.thetas = np.concatenate([self.thetas[:kept], theta[None]])
-        self.roots = np.concatenate([self.roots[:kept], np.linalg.cholesky(covariance)[None]])
-        if not self.config.carry:
-            self.evidence[:] = 0.0
-            self.first, self.first_users = 0 * self.first, 0
+        self.thetas, self.roots = theta[None], np.linalg.cholesky(covariance)[None]
 
     @property
     def epochs_kept(self) -> int:

@@ -20,11 +20,11 @@ from privbandit_agents.local.layered.report import Release
 
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {
-        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2), "carry": True,
+        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2),
         "calibration": "correct",
     },
     "published": {
-        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e, "carry": False,
+        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e,
         "calibration": "published",
     },
 }  # fmt: skip
@@ -48,8 +48,6 @@ class Config(PrivateSettings):
             widths.
         confidence: ``"analytic"`` widths, from the variance of the release; or ``"published"`` ones (Algorithm 5), for
             which half of the users are set aside.
-        carry: whether to keep the evidence of earlier epochs and eliminate by the latest estimate. Without it every
-            epoch begins anew, and all epochs' estimates eliminate, as in Algorithm 1. Needs analytic widths.
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
         z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
@@ -71,7 +69,6 @@ class Config(PrivateSettings):
     oracle: Literal["shared", "per-arm"] = FROM_PRESET
     width: Literal["sum", "difference"] = FROM_PRESET
     confidence: Literal["analytic", "published"] = FROM_PRESET
-    carry: bool = FROM_PRESET
     gamma: Growth = FROM_PRESET
     z: Positive = 1.5
     kappa: NonNegative = 3.0
@@ -90,12 +87,8 @@ class Config(PrivateSettings):
         super().__post_init__()
         if self.kappas is not None and (np.shape(self.kappas) != (4,) or not (np.asarray(self.kappas) >= 0).all()):
             raise ValueError(f"kappas must be four numbers >= 0, or None for those of the lemmas; got {self.kappas!r}.")
-        if not isinstance(self.carry, bool):
-            raise ValueError(f"carry must be True or False; got {self.carry!r}.")
         if self.width == "difference" and (self.oracle, self.confidence) != ("shared", "analytic"):
             raise ValueError("width difference needs oracle shared and confidence analytic; take width sum instead.")
-        if self.carry and self.confidence == "published":
-            raise ValueError("carry needs confidence analytic; published widths are for one epoch alone.")
         if self.calibration == "published" and self.confidence == "analytic":
             needs = "confidence published: the paper's noise is on its statistics"
             raise ValueError(f"calibration published needs {needs}.")

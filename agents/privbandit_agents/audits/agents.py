@@ -74,8 +74,9 @@ class AgentGame(Game):
     ) -> None:
         self.name = name
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
-        known = field_names(find(name).load().Config)
-        own = {key: value for key, value in self.settings.items() if key in known}
+        entry = find(name)
+        known = field_names(entry.load().Config)
+        own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
         self.config: dict[str, Any] = (config or {}) | own
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")

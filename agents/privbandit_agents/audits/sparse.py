@@ -7,7 +7,7 @@ it by bisection. The target's own action is left out, as joint privacy allows.
 """
 
 import copy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,6 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.state import rekey
-from privbandit_agents.zoo.registry import field_names, find
 
 DIM = 11
 BATCH = 256
@@ -38,12 +37,6 @@ class SparseGame(AgentGame):
         "first": BATCH,
     }
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
-
-    def __init__(
-        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
-    ) -> None:
-        episodes = "M0" in field_names(find(name).load().Config)
-        super().__init__(name, (config or {}) | ({"selection": 0.05} if episodes else {}), env, effort)
 
     def prepare(self) -> None:
         limit, self.per_selection = self.clipped_to()

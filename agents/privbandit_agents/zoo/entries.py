@@ -41,6 +41,7 @@ class Entry:
         runs: how often an audit plays each world; None: the game's own number.
         secure: whether it takes ``noise="secure"``, with which it may be deployed.
         successor: the agent to take in its place; "": it is not retired.
+        audited: settings with which it is audited, such as that of batches short enough for a run to see many.
     """
 
     agent: str
@@ -53,6 +54,7 @@ class Entry:
     runs: int | None = None
     secure: bool = False
     successor: str = ""
+    audited: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> "type[AnyAgent]":
         loaded: type[AnyAgent] = pkgutil.resolve_name(self.agent)
@@ -66,6 +68,7 @@ def ours(
     audit: str = "",
     runs: int | None = None,
     successor: str = "",
+    audited: Mapping[str, Any] | None = None,
     **defaults: Any,
 ) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named.
@@ -77,7 +80,7 @@ def ours(
     notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
     promised = notion, arithmetic, defaults, game, runs, bool(secure)
-    return Entry(home, summary, tuple(families.split()), *promised, successor)
+    return Entry(home, summary, tuple(families.split()), *promised, successor, audited or {})
 
 
 AGENTS: dict[str, Entry] = {
@@ -315,7 +318,7 @@ AGENTS: dict[str, Entry] = {
         "joint.arms.dp_se:DPSE",
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
-        "games.arms:EliminationGame",
+        audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
         "joint.arms.adap_klucb:AdaPKLUCB",
@@ -334,6 +337,7 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, real",
         "sparse:SparseGame",
         runs=2000,
+        audited={"selection": 0.05},
     ),
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",

@@ -40,7 +40,7 @@ def information(low: ArrayLike, high: ArrayLike, notion: Notion = "none", epsilo
     plain = np.asarray(coin_divergence(low, high))
     if notion == "none" or math.isinf(epsilon):
         return plain
-    return np.minimum(plain, positive(epsilon=epsilon) * np.abs(high - low))
+    return np.asarray(np.minimum(plain, positive(epsilon=epsilon) * np.abs(high - low)))
 
 
 def arms_lower_bound(

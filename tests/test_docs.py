@@ -1,5 +1,6 @@
-"""The examples of the documentation run as they stand; those of docs/extending.md are files in one folder."""
+"""The examples of the documentation run as they stand; blocks that begin with a name are files in one folder."""
 
+import csv
 import math
 import re
 import runpy
@@ -22,7 +23,8 @@ from privbandit_envs import ENV_IDS
 OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_leader:follow-leader"}
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXT = (DOCS / "extending.md").read_text()
+NAMED = ("tutorials/private-agents.md", "tutorials/environment.md", "howto/add.md")
+TEXT = "".join((DOCS / page).read_text() for page in NAMED)
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
@@ -47,7 +49,7 @@ def forgotten() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("extending")
+    made = tmp_path_factory.mktemp("named")
     for name, text in FILES.items():
         (made / name).write_text(text)
     return made
@@ -100,7 +102,8 @@ INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
 def blocks(page: Path, kind: str) -> list[str]:
     """Return the code blocks of a page, files that it includes in place."""
     found = re.findall(rf"^```(?:{kind}|{{\.{kind}}})\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    return [INCLUDED.sub(lambda match: (DOCS.parent / match[1]).read_text(), block) for block in found]
+    shown = [INCLUDED.sub(lambda match: (DOCS.parent / match[1]).read_text(), block) for block in found]
+    return [block for block in shown if not re.match(r"# \S+\.py\n", block)]  # those are files of a folder
 
 
 @pytest.fixture
@@ -146,9 +149,23 @@ def test_every_command_of_the_documentation_is_understood(page: str, command: st
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in DOCS.rglob("*.md"):
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        text = re.sub(r"\$[^$]*\$", "", page.read_text())  # a formula may look like a link
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
             if not target.startswith(("api/", "cards/")):  # made by the documentation generator
                 assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+
+
+def test_every_table_in_a_file_is_drawn_beside_its_command() -> None:
+    drawn = set()
+    for page in DOCS.rglob("*.md"):
+        for caption, place in re.findall(r"^\[(.+)\]\(([\w./-]+\.csv)\)$", page.read_text(), flags=re.MULTILINE):
+            assert "`" in caption, f"{page.name}: the caption of {place} names no command"
+            with (page.parent / place).open(encoding="utf-8", newline="") as file:
+                head, *rows = csv.reader(file)
+            assert rows and all(len(row) == len(head) for row in rows), place
+            drawn.add((page.parent / place).resolve())
+    linked = " ".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert [path.name for path in DOCS.rglob("*.csv") if path not in drawn and f"({path.name})" not in linked] == []
 
 
 PARTS = (

@@ -6,21 +6,18 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import copy
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.bounds.together import Tallies, promise_of
+from privbandit_agents.audits.bounds.bets import choose
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose
-from privbandit_agents.audits.records import world_for
-from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.audits.pairs.records import world_for
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.validate import one_of
@@ -29,14 +26,16 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
-BOLD = np.arange(20) / 20
-"""Shares of guesses that are not made, of which the best is chosen."""
 
 
 class AgentGame(Game):
     """A game with a whole agent. The claim is the agent's guarantee; a subclass sets who is served, and the readings.
 
-    It has a ``statistic`` if a run takes an agent of its own, else it overrides ``play``.
+    A game is one of four kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
+    statistics; it is then played afresh, so that no correction for the number of scenes is due. Or it has ``canaries``:
+    a fair coin of its own decides which record of a pair each of several users of a run has, and the output becomes a
+    score of each, less the share of other canaries, since an adversary may know everybody else. Or it has a
+    ``statistic`` of an agent of each run. Or it overrides ``play``.
 
     Args:
         name: of the agent, as for ``make``.
@@ -57,14 +56,27 @@ class AgentGame(Game):
     budget: int = 0
     """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
     users_a_run: int = 1
+    ready: tuple[str, ...] = ()
+    """Names of the first columns of ``observed``, which are statistics already."""
+    pilots: int = 0
+    """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
+    heats: ClassVar[Sequence[tuple[int, int]]] = ()
+    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
+    fits: int = 0
+    """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
+    covers: Floats | None = None
+    """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
+    scene: Any = None
+    contrast: Any = None
 
     def __init__(
         self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
     ) -> None:
         self.name = name
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
-        known = field_names(find(name).load().Config)
-        own = {key: value for key, value in self.settings.items() if key in known}
+        entry = find(name)
+        known = field_names(entry.load().Config)
+        own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
         self.config: dict[str, Any] = (config or {}) | own
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
@@ -74,13 +86,12 @@ class AgentGame(Game):
         # 100 runs at least, however many users each of them serves
         most = max(100, self.budget // self.users_a_run) if self.budget else self.runs
         self.runs = self.afforded(min(self.runs, most))
+        if self.canaries:
+            self.pilot, self.statistics = max(60, self.afforded(60)), ("the score of a canary",)
 
     def afforded(self, runs: int) -> int:
         """Return the number of runs at the game's effort, given that at normal effort."""
         return max(FEWEST_RUNS, math.ceil(self.effort * runs))
-
-    def prepare(self) -> None:
-        """Set up the game beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
         made = make(self.name, self.env, seed=seed, **self.config)
@@ -91,21 +102,14 @@ class AgentGame(Game):
     def fresh(self, rng: Generator) -> Any:
         return self.agent(int(rng.integers(2**31)))
 
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
-        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
-
     def claimed(self) -> Claim:
-        """Return the claim of the agent's guarantee, and no more than that: zCDP need not be of Gaussian type."""
+        """Return the claim of the agent's guarantee: of rho, if it promises that, whatever it promises besides."""
         promise = self.agent(0).guarantee
-        if promise.epsilon is not None:
-            return Claim(promise.epsilon, promise.delta or 0.0)
         if promise.rho is not None:
             delta = promise.delta or self.delta
-            return Claim(rho_to_epsilon(promise.rho, delta), delta, promise.rho, gaussian_type=False)
+            return Claim(promise.epsilon or rho_to_epsilon(promise.rho, delta), delta, promise.rho)
+        if promise.epsilon is not None:
+            return Claim(promise.epsilon, promise.delta or 0.0)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
 
     def of_gaussian_noise(self) -> Claim | None:
@@ -117,125 +121,10 @@ class AgentGame(Game):
         told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
         return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None
 
-
-class CanaryGame(AgentGame):
-    """Many users of a run are canaries: a fair coin of its own decides which record of a pair each has.
-
-    The agent's output becomes a score for each canary: its sign is the guess, and a score that is small beside the
-    noise makes a guess between -1 and 1. The share of other canaries in a score is taken away, since an adversary may
-    know everybody else. Every run is played twice by agents of one seed, the second time with all coins turned. Each is
-    a run like any other; but where both draw the same noise, it cancels in how right the two are together.
-    ``audit_canaries`` makes a bound of the runs.
-    """
-
-    statistics = ("share of right guesses", "mean square of guesses", "mean size of guesses")
-    canaries: int
-    covers: Floats | None = None
-    """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
-
-    def claimed(self) -> Claim:
-        """Return the agent's claim: rho, if it promises that and epsilon besides."""
-        found, promise = super().claimed(), self.agent(0).guarantee
-        if promise.rho is None:
-            return found
-        return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return by how much guesses are right, their mean square and size, of each run, shape (runs, 3)."""
-        return np.array([self.turned(rng) for _ in range(runs)])
-
-    def turned(self, rng: Generator) -> tuple[float, float, float]:
-        """Play a run and its twin: how right guesses are together, 1/2 if they reveal nothing, mean square and size."""
-        coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
-        told = np.array([self.told(seed, side * coins) for side in (1, -1)])
-        guesses = self.guesses(told)
-        right = float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2)
-        return right, float((guesses**2).mean()), float(np.abs(guesses).mean())
-
-    def told(self, seed: int, coins: Floats) -> Floats:
-        """Return the scores of a run, less what other canaries' coins add to them."""
-        scores = self.scores(self.served(self.agent(seed), coins))
-        if self.covers is None:
-            return scores
-        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
-
-    def guesses(self, told: Floats) -> Floats:
-        """Return guesses in [-1, 1] from scores (n, k).
-
-        Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
-        a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
-        guesses are -1 or 1 for the most telling, largest scores, and 0 for the others.
-        """
-        far, spread = self.scattered
-        if (self.presumed or self.claim).rho is None:
-            return np.asarray(np.sign(told) * (np.abs(told) >= self.bold * far))
-        size = np.maximum(1.0, 1 / (1.3 * far / spread))  # guesses are -1 or 1 from 1.3 standard deviations on
-        return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
-
-    @cached_property
-    def scored(self) -> tuple[Floats, Floats]:
-        """Scores of pilot runs and of their twins, each with its coins turned to 1, shape (runs, k)."""
-        # 60 pilot runs show how much a score scatters
-        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(60), self.canaries))
-        told = [[side * row * self.told(seed, side * row) for seed, row in enumerate(coins)] for side in (1, -1)]
-        return np.array(told[0]), np.array(told[1])
-
-    @cached_property
-    def scattered(self) -> tuple[Floats, Floats]:
-        """Shift of a canary's score by its coin, and the score's standard deviation, in pilot runs; shape (k,) each."""
-        scores, turned = self.scored
-        far = np.mean(scores + turned, axis=0) / 2
-        spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
-        return np.maximum(far, 1e-12), np.sqrt(spread) + 1e-12
-
-    @cached_property
-    def bold(self) -> float:
-        """How large a score is, in units of what its coin moves, where guesses of pilot runs promise most."""
-        far, _ = self.scattered
-        seen = (np.concatenate(self.scored) / far).ravel()
-        cuts = np.quantile(np.abs(seen), BOLD)
-        right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
-        events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
-        # near to plain estimates, but kinder to many hits
-        return float(cuts[promise_of(events, self.claim.delta, 0.2, len(seen)).argmax()])
-
-    @abstractmethod
-    def served(self, agent: Any, coins: Floats) -> Floats:
-        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return the readings."""
-
-    @abstractmethod
-    def scores(self, readings: Floats) -> Floats:
-        """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
-
-
-class Tried(Protocol):
-    """A scene of an ``AnyAgentGame``: a pair of records, and perhaps a server."""
-
-    @property
-    def words(self) -> str:
-        """Description of the scene."""
-
-
-T = TypeVar("T", bound=Tried)
-
-
-class AnyAgentGame(AgentGame, Generic[T]):
-    """A game for agents of any family: pilot runs choose one of its scenes, and the statistics.
-
-    The chosen scene is then played afresh, so that no correction for the number of scenes is due.
-    """
-
-    ready: tuple[str, ...] = ()
-    """Names of the first columns of ``observed``, which are statistics already."""
-    statistics: tuple[str, ...] = Contrast.statistics
-    pilots: int
-    """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    heats: ClassVar[Sequence[tuple[int, int]]] = ()
-    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
-    fits: int = 0
-    """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
-
     def prepare(self) -> None:
+        """Set up the game beyond its world and its claim, such as its scene; called once."""
+        if type(self).scenes is AgentGame.scenes:
+            return
         self.pilots, self.fits = (math.ceil(self.effort * runs) for runs in (self.pilots, self.fits))
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
@@ -259,19 +148,21 @@ class AnyAgentGame(AgentGame, Generic[T]):
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 
-    def larger(self, factor: float) -> Self | None:
+    def stronger(self, factor: float) -> Self | None:
         """Return the same game, scene and statistics, with ``factor`` times the budget; None if there is none."""
+        if self.scene is None and not self.canaries:
+            return None
         powers = {"epsilon": 1, "rho": 2}
         scaled = {key: value * factor ** powers[key] for key, value in self.config.items() if key in powers}
         other = copy.copy(self)
         other.config = self.config | scaled
         return other if scaled else None
 
-    def further(self, best: list[T]) -> list[T]:
+    def further(self, best: list[Any]) -> list[Any]:
         """Return what else to try, given the best of the scenes so far."""
         return []
 
-    def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
+    def tried(self, scene: Any, runs: int) -> tuple[Contrast, tuple[float, float]]:
         """Play a scene ``runs`` times; return statistics for it, and their worth on held-out runs."""
         with whatever_is_raised(self.name, scene.words):
             worlds = self.paired(scene, runs)
@@ -286,15 +177,13 @@ class AnyAgentGame(AgentGame, Generic[T]):
 
     def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.2) -> float:
         """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
-        event = choose(self.claim, held_out, alpha)
-        epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)
-        return epsilon if rho is None else rho
+        return choose(self.claim, held_out, alpha, len(held_out[0])).promise(alpha, len(held_out[0]))
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return a number that decides between scenes with equal bounds, given the runs' readings (n, D): here 0."""
         return 0.0
 
-    def paired(self, scene: T, runs: int) -> list[Floats]:
+    def paired(self, scene: Any, runs: int) -> list[Floats]:
         """Return the readings of pilot runs in both worlds, shape (runs, D) each."""
         rng = np.random.default_rng(7)
         return [self.observed(scene, world, runs, rng) for world in (0, 1)]
@@ -308,15 +197,42 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return np.column_stack([seen[:, : len(self.ready)], contrast(seen[:, len(self.ready) :])])
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
+        if self.scene is not None:
+            return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
+        if not self.canaries:
+            return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
+        rows = []
+        for _ in range(runs):
+            coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
+            rows.append(coins * self.scored_coins(seed, (1 - 2 * world) * coins))
+        return np.array(rows)
 
-    @abstractmethod
-    def scenes(self) -> list[T]:
-        """Return what to try."""
+    def scored_coins(self, seed: int, coins: Floats) -> Floats:
+        """Return the scores of a run (k,), less what other canaries' coins add to them."""
+        scores = self.scores(self.served(self.agent(seed), coins))
+        if self.covers is None:
+            return scores
+        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
 
-    @abstractmethod
-    def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the readings of runs of one world, shape (runs, D)."""
+    def scenes(self) -> list[Any]:
+        """Return what to try; each has ``words``, its description."""
+        return []
+
+    def observed(self, scene: Any, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the readings of runs of one world, shape (runs, D), of a game with scenes."""
+        raise NotImplementedError(f"{type(self).__name__} has scenes: it must override observed.")
+
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return the readings."""
+        raise NotImplementedError(f"{type(self).__name__} has canaries: it must override served.")
+
+    def scores(self, readings: Floats) -> Floats:
+        """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
+        raise NotImplementedError(f"{type(self).__name__} has canaries: it must override scores.")
+
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
+        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, Loc
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, PrivateSettings
+from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -25,11 +25,9 @@ class LocalLabelSettings(PrivateSettings):
 
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
-        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
     """
 
     epsilon: Budget = 1.0
-    exploration: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -275,5 +273,8 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
+        if len(given) == 1:  # numbers are quicker than arrays of one
+            known = given.item() if 0.5 < answers.item() < math.inf else 1 - given.item() if self.n_labels == 2 else -1
+            return np.array([known])
         right = (answers > 0.5) & (answers < math.inf)
         return given ^ ~right if self.n_labels == 2 else np.where(right, given, -1)

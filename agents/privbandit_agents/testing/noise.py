@@ -12,11 +12,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from privbandit_agents.audits.views.transcript import crowd, transcript
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
-from privbandit_agents.testing.runs import environment, serve
+from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
 from privbandit_agents.zoo.registry import find, make
 
@@ -29,8 +30,6 @@ LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
 TESTS = 6
 """Of every kind of noise."""
-LONG_RUNS = 2
-"""The first runs, which are ten times longer, so that later releases are seen, too."""
 
 
 class Drawn(NamedTuple):
@@ -159,9 +158,9 @@ def power(noise: Noise, size: float) -> dict[str, float]:
 
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> Drawn:
     """Return the noise observed in some runs: two long ones, and short ones if need be."""
-    seen = Drawn({}, {}, set())
+    seen, long = Drawn({}, {}, set()), range(first, first + 2)  # later releases are seen in long runs
     for seed in range(first, first + 120):  # at most
-        users = horizon * (10 if seed < first + LONG_RUNS else 1)  # later releases are seen, too
+        users = horizon * (10 if seed in long else 1)
         env = environment(env_id, users // 2)
         agent = make(name, env, seed=seed, **config)
         assert isinstance(agent, CentralAgent)
@@ -169,7 +168,8 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
             return Drawn({}, {}, set())
         writer = agent.watcher = Writer()
         env.reset(seed=seed)
-        serve(env, [agent], users)
+        for _ in transcript(agent, crowd(env, agent, users)):
+            pass
         if not writer.notes:
             return Drawn({}, {}, {"it never calls publish()"})
         published = releases_of(writer.notes)
@@ -178,7 +178,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
         for release in published:
             picked = [rank(*one) for one in chances(release.mechanism, release.exact, release.released)]
             seen.ranks.setdefault(type(release.mechanism).__name__, []).extend(picked)
-        if seed >= first + LONG_RUNS - 1 and enough(seen):
+        if seed >= long[-1] and enough(seen):
             break
     return seen
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import CanaryGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
 
-class BatchGame(CanaryGame):
+class BatchGame(AgentGame):
     """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
 
     canaries = 8
@@ -39,7 +39,7 @@ class BatchGame(CanaryGame):
         agent = self.agent(0)
         share = agent.config.gradient_share
         promise, rho = agent.guarantee, max(share, 1 - share) * agent.rho
-        return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho, gaussian_type=False)
+        return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho)
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve a batch for each canary; return the releases, the first one before any batch: shape (k + 1, 2, 3)."""
@@ -117,7 +117,7 @@ class HessianGame(BatchGame):
 NewtonGame.besides = (HessianGame,)
 
 
-class MinimiserGame(CanaryGame):
+class MinimiserGame(AgentGame):
     """Each canary has a coordinate of its own, and buys an item at e_j from others at -e_j, or the other way round.
 
     PrivateMLE is called once, for the canaries alone; theta_j is the guess.
@@ -143,7 +143,7 @@ class MinimiserGame(CanaryGame):
         promise, share = agent.guarantee, agent.config.mle_share
         if agent.mle.cost.rho:
             rho = agent.mle.cost.rho
-            return Claim(rho_to_epsilon(rho, self.delta), self.delta, rho, gaussian_type=False)
+            return Claim(rho_to_epsilon(rho, self.delta), self.delta, rho)
         return Claim(share * promise.epsilon, share * promise.delta)
 
     def served(self, agent: Any, coins: Floats) -> Floats:

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import NEVER, Action, Array, CentralAgent, Guarantee, arms_or_context, next_change
 from privbandit_agents.base.arms import ArmModels, optimistic_scorer
 from privbandit_agents.base.rows import Products, blocks
-from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
@@ -42,8 +42,6 @@ FEWEST = 16
 """Users in a batch, at least."""
 WEAK = 20.0
 """By how much the second moment of features is larger along the strongest direction than along one that is weak."""
-OFTEN = 30
-"""How often people come on average for means of their records to beat first visits."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ class Config(GaussianSettings):
             ``"buffered"``, within 1 % of that in memory that grows with its logarithm.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
-        ridge: least ridge, > 0.
         growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
         window: a new counter begins after this many users; the last full window and the one that runs count. None: one
             counter for all users.
@@ -71,7 +68,6 @@ class Config(GaussianSettings):
     counter: CounterName = "buffered"
     bonus_scale: NonNegative = 0.1
     shift: NonNegative = 1.0
-    ridge: Positive = 1.0
     growth: Growth = 1.05
     window: Count | None = None
     visits: Literal["first", "mean"] | None = None
@@ -95,7 +91,7 @@ class Config(GaussianSettings):
         if self.visits == "mean" and not fits:
             taken = f"{8 * self.people * size / 2**20:,.0f} MiB for {self.people:,} people of {size:,} numbers"
             raise ValueError(f"visits='mean' takes {taken}; visits='first' takes next to none.")
-        return self.visits == "mean" or (fits and users >= OFTEN * self.people)
+        return self.visits == "mean" or (fits and users >= 30 * self.people)  # from 30 visits a person on, means win
 
     def epochs(self, users: int) -> int:
         """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
@@ -400,4 +396,4 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         """Return (A, theta, lambda) of a model, given its part of the counter's sum and the deviation of the noise."""
-        return perturbed_ridge(noisy, self.dim, sigma, self.config.ridge, self.config.shift)
+        return perturbed_ridge(noisy, self.dim, sigma, self.config.shift)

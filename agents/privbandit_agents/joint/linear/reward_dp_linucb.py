@@ -81,6 +81,6 @@ class RewardDPLinUCB(JDPLinUCB):
         return products[:, :-1, -1].ravel()
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
-        added = self.config.ridge + self.config.shift * 2 * math.sqrt(self.dim) * sigma
+        added = 1 + self.config.shift * 2 * math.sqrt(self.dim) * sigma
         a = self.gram[model] + added * np.eye(self.dim)
         return a, np.linalg.solve(a, noisy), added

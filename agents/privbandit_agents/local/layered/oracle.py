@@ -66,7 +66,7 @@ class Oracle(ABC):
 
     def prepare(self) -> None:
         c = self.config
-        gram = c.weight if self.layer == 1 else 0.4
+        gram = 0.6 if self.layer == 1 else 0.4  # weight of v v' beside y v
         layout = Layout.of(self.dim, self.layer - 1, *self.relative(gram))
         self.report = Report.of(c.release, c.epsilon, self.cells, layout, c.calibration == "published")
         self.randomizer = self.report.randomizer
@@ -99,6 +99,8 @@ class Oracle(ABC):
         cells = np.where((place.node >= 0) & (level < forest.levels), cells, -1)
         # what the path leaves of features and reward
         v = place.rest / forest.scale(level)[:, None]
+        if self.layer == 1:  # no path yet: y is within its bound, and there is nothing along
+            return cells, self.report.layout.lift(v, y, np.empty((len(x), 0)))
         left = y - place.predicted
         if self.config.calibration == "correct":
             bound = self.largest(place.node)

@@ -25,7 +25,6 @@ from privbandit_agents.privacy.vectors import lengths
 
 PLAIN, CENTRED, SPREAD, SCATTER = "plain", "centred", "spread", "scatter"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
-OFTEN = 40  # visits of a person on average, from which on means of ten are worth more than first visits
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
 
 
@@ -54,7 +53,8 @@ class Config(MomentSettings):
         """Whether devices report on the mean of ten visits."""
         if self.people is None or self.visits == "first":
             return False
-        return self.visits == "mean" or (self.horizon or 1_000_000) >= OFTEN * self.people
+        # from 40 visits a person on, means of ten are worth more than first visits
+        return self.visits == "mean" or (self.horizon or 1_000_000) >= 40 * self.people
 
 
 class PRECTS(MomentAgent[Config]):

@@ -15,7 +15,6 @@ STAGES = 3
 FIRST, ERROR = 0.07, 0.02  # noise of a coordinate in the first stage, which may find nothing, and in others, at most
 PART = 0.0125  # of all users, in a stage at most
 RAISED, CLEAR = 2, 3  # eigenvalues below so many standard errors are raised to them, and at last count as 0
-FEWEST_ASKED = 30  # users a feature, else nobody is asked
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -46,8 +45,9 @@ class Spreads:
         self.sums, self.asked = np.zeros((dim, OCTAVES)), np.zeros(dim)
         self.decided, self.varies, self.size = np.zeros(dim, bool), np.ones(dim, bool), np.ones(dim)
         # of users: 128 times the variance of a report's coordinate for a feature, and a 25th of all
-        self.noise, self.most = noise, min(max(FEWEST_ASKED, 128 * noise**2), 0.04 * horizon / dim)
-        if self.most < FEWEST_ASKED:
+        fewest = 30  # users a feature, else nobody is asked
+        self.noise, self.most = noise, min(max(fewest, 128 * noise**2), 0.04 * horizon / dim)
+        if self.most < fewest:
             self.most, self.decided[:] = 0, True
 
     @property

@@ -195,23 +195,22 @@ def packed_size(dim: int) -> int:
     return dim + dim * (dim + 1) // 2
 
 
-def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift: float) -> tuple[Floats, Floats, float]:
+def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tuple[Floats, Floats, float]:
     """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
 
-    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
-    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below ridge all the
+    lambda = 1 + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
+    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below 1 all the
     same is raised to it. Post-processing: reads the noisy sum and public constants only.
 
     Args:
         packed: the noisy sum, shape (d + d (d + 1) / 2,).
         dim: d.
         sigma: standard deviation of the noise in each packed coordinate.
-        ridge: > 0.
         shift: >= 0.
     """
     gram, moment = unpack(packed, dim)
-    added = ridge + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
-    return *raised_solution(gram + added * np.eye(dim), moment, ridge), added
+    added = 1 + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
+    return *raised_solution(gram + added * np.eye(dim), moment, 1.0), added
 
 
 def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.local.linear.prec_ts import CENTRED, FILL, GRAM, PLAIN, SCATTER, SPREAD
-from privbandit_agents.local.linear.spreads import FEWEST_ASKED, OCTAVES, STAGES, Scatter, Spreads, directions, octaves
+from privbandit_agents.local.linear.spreads import OCTAVES, STAGES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.mechanisms.symmetric import smat
@@ -131,7 +131,7 @@ def test_spreads_are_found_soon_where_they_are_clear() -> None:
 
 def test_spreads_are_not_asked_where_users_are_few() -> None:
     assert Spreads(400, 2.7, 10_000).known and not Spreads(2, 2.7, 10_000).known
-    assert Spreads(3, 2.7, 1).known and Spreads(3, 0.0, 10**6).most == FEWEST_ASKED
+    assert Spreads(3, 2.7, 1).known and Spreads(3, 0.0, 10**6).most == 30
 
 
 def test_angles_see_only_features_that_vary() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.base.rows import Products
 from privbandit_agents.local.linear.ldp_greedy import l1_bound
 from privbandit_agents.privacy.contributions.moments import (
@@ -24,6 +23,7 @@ from privbandit_agents.privacy.contributions.moments import (
     unpack,
     weighed,
 )
+from searches import search_sensitivity
 
 WILD = st.sampled_from([0.0, 1.0, -1.0, 0.3, 1e38, -1e38, 1e308, math.inf, -math.inf, math.nan])
 
@@ -141,13 +141,11 @@ def test_noise_on_packed_sums_is_the_gaussian_orthogonal_ensemble() -> None:
 def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
-    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 0.7, 1.0)
-    assert (
-        added == 0.7 and np.allclose(a, x.T @ x + 0.7 * np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
-    )
+    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 1.0)
+    assert added == 1 and np.allclose(a, x.T @ x + np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
     for _ in range(50):
-        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 0.7, 1.0)
-        assert np.linalg.eigvalsh(a).min() >= 0.7 * (1 - 1e-9) and np.isfinite(theta).all()
+        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 1.0)
+        assert np.linalg.eigvalsh(a).min() >= 1 - 1e-9 and np.isfinite(theta).all()
 
 
 @pytest.mark.parametrize("users", [1, 255, 256, 700])

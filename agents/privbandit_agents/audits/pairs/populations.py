@@ -1,0 +1,83 @@
+"""Populations that differ in every user: in the answers, the features or the actions, or in all of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from privbandit_agents.audits.pairs.records import BEYOND, Records, actions, answers, corners, drawn
+from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_envs.spaces import Assortments
+
+OPPOSITE = (
+    ("the least answers", "the most answers"),
+    ("answers far below any clip", "answers beyond any clip"),
+    ("contexts at the lower corner", "contexts at the upper corner"),
+    ("the first action", "the last action"),
+)
+"""Populations that are compared with each other besides those that are drawn."""
+
+
+def opposites(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> Iterator[tuple[str, Records, Records]]:
+    """Yield pairs of populations that differ in every user, with descriptions; arguments as for ``populations``."""
+    found = populations(env, users, agent)
+    usual, *others = found
+    for one, other in (*OPPOSITE, *((usual, other) for other in others)):
+        if other in found:
+            yield f"{other}, then {one}", found[one], found[other]
+
+
+def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str, Records]:
+    """Return populations of ``users`` users by name.
+
+    Args:
+        env: the world, which draws some of them.
+        users: of each.
+        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
+    """
+    first = drawn(env, users)
+    least, most = extremes(env, first)
+    turns = np.arange(users) % 2 == 0
+
+    def answered(feedback: Array) -> Records:
+        return replace(first, feedback=np.asarray(feedback, np.float64))
+
+    found = {
+        "users as drawn": first,
+        "the least answers": answered(least),
+        "the most answers": answered(most),
+        "the least and the most in turn": answered(np.where(turns, least, most)),
+        "answers of 0": answered(np.zeros(users)),
+        "answers beyond any clip": answered(np.full(users, BEYOND)),
+        "answers far below any clip": answered(np.full(users, -BEYOND)),
+        "answers of NaN": answered(np.full(users, np.nan)),
+        "hardly any answers": answered(np.where(np.arange(users) % 8 == 8 - 1, most, np.nan)),  # one user in eight
+    }
+    if agent.guarantee.notion == "reward":
+        return found
+    low, high = corners(env, first)
+    shape = first.contexts.shape
+    for words, contexts in (
+        ("contexts at the lower corner", np.broadcast_to(low, shape)),
+        ("contexts at the upper corner", np.broadcast_to(high, shape)),
+        ("contexts beyond any clip", BEYOND * first.contexts),
+        ("contexts of NaN", np.full(shape, np.nan)),
+    ):
+        found[words] = replace(first, contexts=contexts)
+    found["contexts and answers of 0"] = replace(first, contexts=np.zeros(shape), feedback=np.zeros(users))
+    for words, action in zip(("the first action", "the last action"), actions(env, first), strict=True):
+        found[words] = replace(first, actions=np.broadcast_to(action, first.actions.shape).copy())
+    for seed in (1, 2):
+        found[f"users drawn by seed {seed}"] = drawn(env, users, seed)
+    return found
+
+
+def extremes(env: gym.Env[Any, Any], seen: Records) -> tuple[Array, Array]:
+    """Return the least and the largest feedback of each user, shape (n,) each."""
+    if isinstance(env.action_space, Assortments):
+        pairs = [answers(env, seen, action) for action in seen.actions]
+        return np.array([one for one, _ in pairs], float), np.array([other for _, other in pairs], float)
+    least, most = answers(env, seen, seen.actions[0])
+    return np.full(len(seen.feedback), least), np.full(len(seen.feedback), most)

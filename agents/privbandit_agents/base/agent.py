@@ -29,7 +29,6 @@ from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, s
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_envs.problem import NEVER as NEVER
 from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
@@ -43,6 +42,7 @@ PublicData: TypeAlias = tuple[Array, NDArray[np.int64]]
 C = TypeVar("C")
 Report = TypeVar("Report")
 Release = TypeVar("Release")
+NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
 RECORD, SAME = "context, action and reward of every user", "replace-one-user"
 REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
 OF_A_PERSON = {SAME: "replace-one-person", ONE_REWARD: "replace-rewards-of-one-person"}

@@ -8,4 +8,7 @@ number, or 1 where the source hides it: then scale the curve through a point).
 other.
 """
 
-__all__: list[str] = []
+from privbandit_agents.bounds.arms import arms_lower_bound, arms_worst_case
+from privbandit_agents.bounds.linear import linear_lower_bound
+
+__all__ = ["arms_lower_bound", "arms_worst_case", "linear_lower_bound"]

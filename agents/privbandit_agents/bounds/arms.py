@@ -40,10 +40,10 @@ def information(low: ArrayLike, high: ArrayLike, notion: Notion = "none", epsilo
     plain = np.asarray(coin_divergence(low, high))
     if notion == "none" or math.isinf(epsilon):
         return plain
-    return np.minimum(plain, positive(epsilon=epsilon) * np.abs(high - low))
+    return np.asarray(np.minimum(plain, positive(epsilon=epsilon) * np.abs(high - low)))
 
 
-def lower_bound(
+def arms_lower_bound(
     T: ArrayLike, *, gap: float, n_arms: int = 10, notion: Notion = "none", epsilon: float = math.inf
 ) -> Floats:
     """Return (K - 1) gap log T / I: the least regret in ``Bandit-v0(gap=gap)`` that log T can have a factor of.
@@ -62,7 +62,7 @@ def lower_bound(
     return np.asarray((count(n_arms=n_arms) - 1) * gap * np.log(np.asarray(T, np.float64)) / told)
 
 
-def worst_case(T: ArrayLike, *, n_arms: int = 10, notion: Notion = "none", epsilon: float = math.inf) -> Floats:
+def arms_worst_case(T: ArrayLike, *, n_arms: int = 10, notion: Notion = "none", epsilon: float = math.inf) -> Floats:
     """Return the rate of the least regret in the worst world of K coins: for ``Bandit-v0(gap="hard")``.
 
     Statement: no agent of this notion has an order less in every world. sqrt(K T); locally private sqrt(K T) /

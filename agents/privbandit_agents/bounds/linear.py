@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 NOTIONS = ("none", "joint", "reward", "local")
 
 
-def lower_bound(
+def linear_lower_bound(
     T: ArrayLike,
     *,
     dim: int,

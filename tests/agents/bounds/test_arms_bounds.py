@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from privbandit_agents.base.divergence import coin_divergence, farthest_mean
-from privbandit_agents.bounds.arms import information, lower_bound, worst_case
-from privbandit_agents.bounds.linear import lower_bound as linear
+from privbandit_agents.bounds import arms_lower_bound, arms_worst_case, linear_lower_bound
+from privbandit_agents.bounds.arms import information
 
 
 def test_divergence_and_its_inverse_agree() -> None:
@@ -19,7 +19,7 @@ def test_divergence_and_its_inverse_agree() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 4])
 def test_bounds_are_ordered_by_notion(epsilon: float) -> None:
     plain, joint, local = (
-        float(lower_bound(1e5, gap=0.1, notion=notion, epsilon=epsilon)) for notion in ("none", "joint", "local")
+        float(arms_lower_bound(1e5, gap=0.1, notion=notion, epsilon=epsilon)) for notion in ("none", "joint", "local")
     )
     assert plain <= joint <= local
     assert (joint == plain) == (epsilon >= 0.201), "privacy is free above twice the gap"
@@ -27,12 +27,13 @@ def test_bounds_are_ordered_by_notion(epsilon: float) -> None:
 
 
 def test_a_jointly_private_agent_pays_log_t_over_epsilon_for_each_arm() -> None:
-    assert lower_bound(1e5, gap=0.1, notion="joint", epsilon=0.01) == pytest.approx(9 * math.log(1e5) / 0.01)
+    assert arms_lower_bound(1e5, gap=0.1, notion="joint", epsilon=0.01) == pytest.approx(9 * math.log(1e5) / 0.01)
     assert information(0.4, 0.6, "joint", 0.01) == pytest.approx(0.002)
 
 
 def test_worst_cases_have_their_rates() -> None:
-    assert worst_case(1e6, n_arms=4, notion="local", epsilon=1) == pytest.approx(2000 / math.tanh(0.5))
-    assert worst_case(100, n_arms=10, notion="joint", epsilon=0.01) == 1000
-    assert linear(1e6, dim=4, n_arms=2, notion="joint", epsilon=0.5) == pytest.approx(linear(1e6, dim=4, n_arms=2) + 8)
-    assert linear(1e6, dim=4, notion="local", epsilon=0.1) == pytest.approx(20_000)
+    assert arms_worst_case(1e6, n_arms=4, notion="local", epsilon=1) == pytest.approx(2000 / math.tanh(0.5))
+    assert arms_worst_case(100, n_arms=10, notion="joint", epsilon=0.01) == 1000
+    joint = linear_lower_bound(1e6, dim=4, n_arms=2, notion="joint", epsilon=0.5)
+    assert joint == pytest.approx(linear_lower_bound(1e6, dim=4, n_arms=2) + 8)
+    assert linear_lower_bound(1e6, dim=4, notion="local", epsilon=0.1) == pytest.approx(20_000)

@@ -317,10 +317,10 @@ def setting_name(spec: FigureSpec) -> str:
 def label_logarithms(axis: Axis, low: float, high: float) -> None:
     """Write numbers as they are at powers of ten, and at 2 and 5 times these where there are few.
 
-    On an axis that reaches a million, all of them are powers.
+    On an axis that reaches a million, or a ten thousandth, all of them are powers.
     """
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 else plain_number(value))
+    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 or low < 1e-4 else plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 

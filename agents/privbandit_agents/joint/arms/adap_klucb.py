@@ -89,4 +89,4 @@ class AdaPKLUCB(RunAgent[Config]):
         apart = np.where(self.released == 1, odds / epsilon, apart)
         together = ((odds + noise + np.outer(sizes, slopes**2 / 8)) / slopes).min(axis=1)
         upper = farthest_mean(np.clip((self.sums + apart) / sizes, 0.0, 1.0), odds / sizes)
-        return np.minimum(upper, (self.sums + together) / sizes)
+        return np.asarray(np.minimum(upper, (self.sums + together) / sizes), np.float64)

@@ -69,6 +69,10 @@ class RewardDPLinUCB(JDPLinUCB):
     def counted(self) -> int:
         return self.models * self.dim
 
+    @property
+    def may_stretch(self) -> bool:
+        return False
+
     def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
         return sanitise_apart(features, rewards)
 

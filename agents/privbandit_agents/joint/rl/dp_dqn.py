@@ -34,6 +34,7 @@ class Config(GaussianSettings):
         features: number of random features m.
         batch: users a step; default: T / 200, from 1 to 200.
         clip: largest norm C of one user's gradient; default: 1 for the linear scorer, 0.5 for random features.
+        rate: multiplies every step, > 0.
         counter: of the noise: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
     """
 
@@ -44,6 +45,7 @@ class Config(GaussianSettings):
     features: Annotated[int, CountUpTo(4096)] = 128
     batch: Annotated[int, CountUpTo(10**6)] | None = None
     clip: Positive | None = None
+    rate: Positive = 1.0
     counter: CounterName = "buffered"
 
 
@@ -171,8 +173,8 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         noisy, self.summed = summed - self.summed, summed
         far = 1e6  # no step overflows, whatever the noise
         if config.scorer == "linear":
-            step = noisy / self.stiffness(self.users)
+            step = config.rate * noisy / self.stiffness(self.users)
         else:
             self.velocity = np.clip(0.9 * self.velocity + noisy / self.batch, -far, far)  # momentum
-            step = self.velocity / (1 + 3 * self.users / self.horizon)
+            step = config.rate * self.velocity / (1 + 3 * self.users / self.horizon)
         return np.asarray(np.clip(self.release - step, -far, far))

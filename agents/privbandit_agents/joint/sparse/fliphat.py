@@ -52,6 +52,7 @@ class Config(JointSettings):
         calibration: ``"correct"``, or ``"published"``: noise for eta B / n, a quarter of 1/x_max of the sensitivity.
         composition: of the iterations: ``"zcdp"`` (one Gumbel vector selects, Gaussian noise releases), or ``"basic"``
             (the paper's epsilon/M and delta/M, Laplace peeling; the published calibration has no other).
+        selection: share of an iteration's rho that goes into selection, in (0, 1); it has to outdo d coordinates.
     """
 
     epsilon: Budget = 1.0
@@ -67,6 +68,7 @@ class Config(JointSettings):
     x_max: Positive | None = None
     calibration: Calibration = "correct"
     composition: Literal["zcdp", "basic"] = "zcdp"
+    selection: Open01 = 0.75
 
     def __post_init__(self) -> None:
         for name, value in PRESETS.get(self.preset, {}).items():
@@ -197,5 +199,5 @@ def calibrate(config: Config, users: int, s: int, rho: float) -> tuple[GumbelTop
         return peel, zcdp(M * peel.cost.rho)
     if config.composition == "basic":
         return peeling.basic(config.epsilon, config.delta, M, s, sensitivity), approximate(config.epsilon, config.delta)
-    one = peeling.concentrated(rho, M, s, sensitivity, 0.75)  # of rho for selection, which has to outdo d coordinates
+    one = peeling.concentrated(rho, M, s, sensitivity, config.selection)
     return one, zcdp(M * one.cost.rho)

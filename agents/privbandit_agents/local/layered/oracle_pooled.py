@@ -59,13 +59,13 @@ class PooledOracle(Oracle):
         self.descend_to(self.forest.grow(parent[top], level[top], direction, np.vecdot(direction, theta)))
 
     def threshold(self, users: int) -> float:
-        """Return the threshold of Lambda's eigenvalues: kappa more than the top one of noise alone.
+        """Return the threshold of Lambda's eigenvalues: three deviations more than the top one of noise alone.
 
         Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a
         top eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
         """
         edge = math.sqrt(2 * (self.dim - self.layer))
-        return float((self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
+        return float((3.0 + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
 
     def observe(self, parent: Array, k: Array, value: Array, u: Array, moment: Array, cross: Array, users: int) -> None:
         """Add observations to the evidence.

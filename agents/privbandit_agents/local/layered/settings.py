@@ -11,7 +11,6 @@ from privbandit_agents.base.settings import (
     Calibration,
     Count,
     Growth,
-    NonNegative,
     Open01,
     Positive,
     PrivateSettings,
@@ -51,14 +50,11 @@ class Config(PrivateSettings):
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
         z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
-        kappa: standard deviations by which a direction's eigenvalue must exceed the largest one of noise alone, for a
-            regression on it, >= 0.
         bins: the most active bins of a layer, >= 1; the paper's M^h are too many to report on.
         kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: the values of the lemmas.
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.
         share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
-        weight: of v v' beside y v in a report on layer 1, > 0; on deeper layers .4.
         horizon: number of users T.
     """
 
@@ -71,13 +67,11 @@ class Config(PrivateSettings):
     confidence: Literal["analytic", "published"] = FROM_PRESET
     gamma: Growth = FROM_PRESET
     z: Positive = 1.5
-    kappa: NonNegative = 3.0
     bins: Count = 32
     kappas: tuple[float, float, float, float] | None = None
     first: Count = 500
     growth: Growth = 2.0
     share: Open01 = 0.3
-    weight: Positive = 0.6
     horizon: Count = 10_000
 
     def __post_init__(self) -> None:

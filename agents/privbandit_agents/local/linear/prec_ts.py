@@ -220,7 +220,8 @@ class PRECTS(MomentAgent[Config]):
         if self.kind == SPREAD:
             self.spreads.add(self.feature, total[-OCTAVES:] / NORM, users)
             if self.spreads.known:
-                self.scatter = Scatter(self.spreads.size, self.spreads.varies, self.spreads.noise, self.expected)
+                known, length = self.spreads, self.plain.length()
+                self.scatter = Scatter(known.size, known.varies, known.noise, self.expected, length)
                 self.restretch()
         elif self.kind == SCATTER:
             if self.scatter.add(total / NORM, users):

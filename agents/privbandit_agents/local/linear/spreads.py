@@ -12,8 +12,9 @@ OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
 STAGES = 3
 """How often users are asked, at most, for the directions of their arms' differences."""
-ERROR, PART = 0.02, 0.0125  # of a stage: noise of a coordinate, and share of all users at most
-RAISED = 2  # eigenvalues below so many standard errors are raised to them, or at last count as 0
+FIRST, ERROR = 0.035, 0.02  # noise of a coordinate in the first stage, which may find nothing, and in others
+PART = 0.0125  # of all users, in a stage at most
+RAISED, CLEAR = 2, 3  # eigenvalues below so many standard errors are raised to them, and at last count as 0
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -33,7 +34,8 @@ class Spreads:
         sums: noisy numbers of users in every octave, by feature, shape (d, OCTAVES).
         asked: how many users were asked about each feature, shape (d,).
         decided: whether the spread is known, or will not be, shape (d,).
-        size: the middle of the octave that holds most users with differing arms; 1 where it is not known, shape (d,).
+        size: the middle of the octave that holds most users with differing arms, or of three octaves if none stands
+            out; 1 where it is not known, shape (d,).
         varies: False where most users' arms agree in the feature, shape (d,).
         noise: standard deviation of a share in one report.
         most: how many users are asked about a feature at most; 0: nobody is asked.
@@ -74,6 +76,10 @@ class Spreads:
             self.size[feature] = 2.0 ** -(place + 0.5 - (above > max(at_last * error, shares[place] / 4)))
         elif agreed:
             self.varies[feature] = False
+        elif last:  # no octave stands out: the middle of three that do
+            three = np.convolve(shares[:-1], np.ones(3), "valid")
+            if three.max() > at_last * math.sqrt(3) * error:
+                self.size[feature] = 2.0 ** -(int(three.argmax()) + 1.5)
 
 
 def directions(arms: Array, whitened: Array) -> Array:
@@ -104,25 +110,32 @@ class Scatter:
         whitened: W, which makes differences alike in all directions, shape (m, d).
         left: stages to come; 0: nobody is asked.
         most: how many users a stage asks.
+        length: of features on average, about, at most 1.
         noise: standard deviation of a coordinate of ``directions`` in one report.
         moment, asked: noisy sum of this stage's reports, shape (m (m + 1) / 2,), and their number.
     """
 
-    def __init__(self, size: Array, varies: Array, noise: float, horizon: int) -> None:
+    def __init__(self, size: Array, varies: Array, noise: float, horizon: int, length: float = 1.0) -> None:
+        self.length, self.horizon = length, horizon
         self.size, self.noise = np.where(varies, size, 0.0), math.hypot(noise, 0.5)  # the users' own, too
         self.matrix, self.whitened = np.diag(self.size**2), np.eye(len(size))[varies] / size
         m = int(varies.sum())
-        error = min(ERROR, 0.3 / max(1, m) ** 1.5)  # a small part of 1 / m in the spectral norm
-        self.most = min(math.ceil((self.noise / error) ** 2), int(PART * horizon))
-        # differences that fill a good part of the ball need no stretch, and beyond an error of .1 nothing is seen
-        asked = m > 1 and np.trace(self.matrix) < 0.6 and self.most > (self.noise / 0.1) ** 2
+        self.most = self.needed(FIRST, m)
+        # differences as large as features need no stretch, and beyond an error of .1 nothing is seen
+        near = np.trace(self.matrix) < 0.6 * length**2
+        asked = m > 1 and near and self.most > (self.noise / 0.1) ** 2
         self.left = STAGES if asked else 0
         self.moment, self.asked = np.zeros(m * (m + 1) // 2), 0
 
+    def needed(self, error: float, m: int) -> int:
+        """Return how many users a stage takes for an error of a coordinate, a small part of 1 / m in spectral norm."""
+        error = min(error, 0.3 / math.sqrt(max(1, m) ** 3))
+        return min(math.ceil((self.noise / error) ** 2), int(PART * self.horizon))
+
     @property
     def small(self) -> bool:
-        """Whether arms are known to differ, and by little."""
-        return bool(0 < np.trace(self.matrix) < 0.2)
+        """Whether arms are known to differ, and by little of their length."""
+        return bool(0 < np.trace(self.matrix) < 0.2 * self.length**2)
 
     def add(self, total: Array, users: int) -> bool:
         """Take in the noisy sum of users' ``directions``; return whether the matrix is another one now."""
@@ -132,17 +145,17 @@ class Scatter:
         values, vectors = np.linalg.eigh(smat(self.moment / self.asked))
         error = self.noise / math.sqrt(self.asked)
         first, raised = self.left == STAGES, np.maximum(values, RAISED * error)
-        spectral = math.sqrt(2 * len(values)) * error
-        settled = values[-1] - spectral < 3 * (values[0] + spectral)
+        part = math.sqrt(len(values) / 2) * error  # half of the noise's spectral norm
+        settled = values[-1] - part < 3 * (values[0] + part)
         self.left = 0 if settled else self.left - 1
         if settled and first:
             return False  # what the spreads say is right
         self.whitened = (vectors / np.sqrt(raised)).T @ self.whitened
-        self.moment, self.asked = np.zeros_like(self.moment), 0
+        self.moment, self.asked, self.most = np.zeros_like(self.moment), 0, self.needed(ERROR, len(values))
         if self.left:
             return False
         # on the scale of the spreads, which are half the range: about sqrt(1 / .7) times a typical difference
-        clear = values > RAISED * error
+        clear = values > CLEAR * error
         if not clear.any():
             return False
         back = np.linalg.pinv(self.whitened)[:, clear]

@@ -51,6 +51,10 @@ class Pool:
         sigma = self.sigma * math.sqrt(self.squares) / self.weights
         return 2 * math.sqrt(len(self.stretch)) * sigma / (self.gram_weight * math.sqrt(2))
 
+    def length(self) -> float:
+        """Return the mean of min(1, r), a noisy one; 1 without reports."""
+        return min(1.0, max(0.1, float(self.solve()[2].sum()))) if self.weights else 1.0
+
     def solve(self) -> tuple[Array | None, Array, Array, Array]:
         """Return ``solved`` for the reports so far."""
         if self.solved[0] is not self.total:
@@ -86,11 +90,10 @@ class Pool:
         weighted = np.linalg.solve(noise, design)
         return np.column_stack([design.T @ weighted, weighted.T @ (vectors[:, seen].T @ moment)])
 
-    @property
-    def condition(self) -> float:
-        """The largest eigenvalue of G by the smallest one, or by the noise if that is larger."""
+    def hides(self, ratio: float) -> bool:
+        """Return whether noise hides a direction of G, and is less than a part 1 / ratio of the largest eigenvalue."""
         values = self.solve()[2]
-        return float(values[-1] / max(values[0], self.floor, 1e-9))
+        return bool(max(values[0], 1e-9) < self.floor < values[-1] / ratio)
 
     def stretched(self) -> Array:
         """Return the next S: directions in which records are short are stretched, as far as the noise permits.

@@ -21,7 +21,7 @@ def regret(name: str, seed: int, horizon: int, gap: float = 0.2, **config: Any) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_one_arm_and_is_released_once(name: str) -> None:
-    env = gym.make(BANDIT, n_arms=3, horizon=4000).unwrapped
+    env: Any = gym.make(BANDIT, n_arms=3, horizon=4000).unwrapped
     agent: Any = make(name, env, seed=0, **({"width": 0.1} if name == "dp-se" else {}))
     env.reset(seed=0)
     served = 0

@@ -253,6 +253,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"calibration": "wrong"}, "calibration must be one of correct, published; got 'wrong'."),
     ({"rho": 0.1, "composition": "basic"}, "rho needs calibration correct and composition zcdp"),
     ({"epsilon": 0.0}, "epsilon must be > 0; got 0.0."),
+    ({"selection": 1.0}, "selection must lie in (0, 1); got 1.0."),
     ({"delta": 0.0}, "delta must lie in (0, 1); got 0.0."),
 ]
 

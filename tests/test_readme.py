@@ -50,7 +50,7 @@ def test_the_blocks_run_one_after_the_other() -> None:
 
 
 def test_the_readme_is_one_screen_and_a_half() -> None:
-    assert len(TEXT.splitlines()) <= 150
+    assert len(TEXT.splitlines()) <= 110
 
 
 def test_the_pages_name_every_agent_and_none_that_is_not_there() -> None:

@@ -204,8 +204,7 @@ VERBS: dict[str, Verb] = {
             opt("name", help="An experiment (privbandit list experiments), or a YAML file of yours."),
             opt(
                 "--scale",
-                help="paper (decides), quick (fewer seeds) or smoke (decides nothing). "
-                "[default: paper]",
+                help="paper (decides), quick (fewer seeds) or smoke (decides nothing). [default: paper]",
                 default="paper",
                 metavar="SCALE",
             ),
@@ -271,11 +270,11 @@ VERBS: dict[str, Verb] = {
             opt("--reward", help="Column of the reward, such as a click.", required=True, metavar="COLUMN"),
             opt("--propensity", help="Column of the arm's probability.  [default: estimated]", metavar="COLUMN"),
             opt("--person", help="Column of the person, if people return.", metavar="COLUMN"),
-            opt("--features", help="Context columns, separated by commas.  [default: all others]", metavar="COLUMNS"),
-            opt("--epsilon", help="Budgets, separated by commas.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
-            opt("--notions", help="Notions: joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
+            opt("--features", help="Context columns, comma-separated.  [default: all others]", metavar="COLUMNS"),
+            opt("--epsilon", help="Budgets, comma-separated.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
+            opt("--notions", help="joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
             opt(
-                "--model", help="Reward model: auto, logistic or trees.  [default: auto]", default="auto", metavar="KIND"
+                "--model", help="Reward model: auto, logistic, trees.  [default: auto]", default="auto", metavar="KIND"
             ),
             opt(
                 "--users",

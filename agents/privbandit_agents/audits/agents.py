@@ -177,7 +177,7 @@ class AgentGame(Game):
 
     def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.2) -> float:
         """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
-        return choose(self.claim, held_out, alpha, len(held_out[0])).promise(alpha, len(held_out[0]))
+        return choose(self.claim, held_out, alpha, len(held_out[0])).promise(alpha, len(held_out[0]), math.inf)
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return a number that decides between scenes with equal bounds, given the runs' readings (n, D): here 0."""

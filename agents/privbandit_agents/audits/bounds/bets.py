@@ -139,12 +139,15 @@ class Bet:
             low, high = (middle, high) if self.refutes(told, stakes, middle, alpha) else (low, middle)
         return low
 
-    def promise(self, alpha: float, fresh: int) -> float:
-        """Return about what fresh runs will bound, by pilot runs; it may be below 0."""
-        told = self.known
+    def promise(self, alpha: float, fresh: int, pilot: float | None = None) -> float:
+        """Return about what fresh runs will bound, by pilot runs; it may be below 0.
+
+        The more of them a margin is for, the less it is: ``pilot``, by default as many as there are.
+        """
+        told, pilot = self.known, pilot or len(self.known)
         if self.claim.rho is not None:
-            return float(promise_of_rho(told[:, 0] - told[:, 1], told[:, 2], alpha, fresh, len(told)))
-        error, range_of, low, high = error_of(alpha, fresh, len(told)), math.log(1 / alpha) / fresh, -10.0, LARGEST
+            return float(promise_of_rho(told[:, 0] - told[:, 1], told[:, 2], alpha, fresh, pilot))
+        error, range_of, low, high = error_of(alpha, fresh, pilot), math.log(1 / alpha) / fresh, -10.0, LARGEST
         for _ in range(20):
             middle = (low + high) / 2
             worth = self.worth(told, middle)

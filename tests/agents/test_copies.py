@@ -24,7 +24,7 @@ def make(name: str, env: Any, **given: Any) -> Any:
     return built(name, env, **given)
 
 
-WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Classification-v0")
+WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Classification-v0", "privbandit/Bandit-v0")
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
@@ -41,9 +41,9 @@ def world(name: str) -> Any:
 def drawn(agent: Any, env: Any) -> bytes:
     """Return the noise that an agent draws next: a report, or its generators, which nothing else may share."""
     if isinstance(agent, LocalAgent | ShuffleAgent):
-        contexts = env.upcoming(3)
+        contexts = env.upcoming(60)  # a report may be one bit
         actions = np.asarray(make("uniform", env, seed=0).select_action(contexts))
-        return np.asarray(agent.randomize(*agent.records_of(contexts, actions, np.ones(3)))).tobytes()
+        return np.asarray(agent.randomize(*agent.records_of(contexts, actions, np.ones(60)))).tobytes()
     return repr(keys(agent)).encode()
 
 

@@ -9,7 +9,7 @@ from privbandit_agents import AGENTS, LocalAgent, make, play
 from privbandit_agents.privacy import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.zoo.registry import can_play
 
-WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Classification-v0")
+WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Classification-v0", "privbandit/Bandit-v0")
 LOCAL = [name for name, entry in AGENTS.items() if issubclass(entry.load(), LocalAgent)]
 
 

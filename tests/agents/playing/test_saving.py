@@ -23,6 +23,7 @@ from privbandit_agents.zoo.registry import can_play, find
 
 LINEAR = "privbandit/Linear-v0"
 WORLDS = [LINEAR, "privbandit/Classification-v0", "privbandit/Assortment-v0", "privbandit/SparseLinear-v0"]
+WORLDS += ["privbandit/Bandit-v0"]
 LOCAL = [name for name in private_agents() if issubclass(find(name).load(), LocalAgent)]
 
 

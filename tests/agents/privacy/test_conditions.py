@@ -22,7 +22,7 @@ from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.testing.watchers import Forcer, Writer
 from privbandit_agents.zoo.registry import can_play, find
 
-OWN_BOUNDS = ("fliphat", "clipped-iht", "private-pursuit", "dpmnl", "dpmnl-approx", "newton-mnl")
+OWN_BOUNDS = ("dp-se", "adap-klucb", "fliphat", "clipped-iht", "private-pursuit", "dpmnl", "dpmnl-approx", "newton-mnl")
 """Their sums have bounds of their own: tests/agents/joint."""
 TOTALS = ("total", "counter.total", "counter.sum", "counter.exact", "learner.total", "learner.server.total")
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
@@ -37,6 +37,7 @@ WORLDS: dict[str, tuple[Any, Any, Any]] = {
     "labels": (classification(200), np.full(2, 0.7), (1.0, 0.0)),
     "three labels": (ThreeLabels(200), np.full(2, 0.7), (1.0, 0.0)),
     "sets": (gym.make("privbandit/Assortment-v0", n_items=4, capacity=2, dim=2, horizon=200), np.eye(4, 3), (1.0, 0.0)),
+    "arms": (gym.make("privbandit/Bandit-v0", n_arms=2, horizon=200), np.zeros(()), (1.0, 0.0)),
 }
 """A world of each kind, a context, and two answers that lie far apart."""
 ACTIONS = {"sets": (np.array([1, 1, 0, 0], np.int8), np.array([0, 1, 1, 0], np.int8))}

@@ -147,6 +147,12 @@ class Problem(ABC):
         """
         return 1
 
+    def settle(self, first: "Problem") -> None:  # noqa: B027
+        """Take over from the first world of a changing one what stays whatever changes, but for the parameter.
+
+        A family overrides it if its features hang on anything that ``__init__`` draws; by default nothing does.
+        """
+
     def at(self, user: int) -> "Problem":
         """Return the world as a user of this number meets it, 0 for the first; itself where nothing ever changes."""
         return self

@@ -93,11 +93,11 @@ class Timeline(Problem):
         for user in sorted({*changes.jumps, *changes.shifts}):
             config = {**config, **changes.shifts.get(user, {})}
             key, before = keys.pop(), self.worlds[-1]
-            world = made(default_rng(key), config)
+            world = settled(made(default_rng(key), config), first)
             for again in key.spawn(64) if user in changes.jumps else ():  # few parameters: the same may come again
                 if not np.array_equal(parameter(world), parameter(before)):
                     break
-                world = made(default_rng(again), config)
+                world = settled(made(default_rng(again), config), first)
             if (world.observation_space, world.action_space) != (first.observation_space, first.action_space):
                 raise ValueError(f"the shift at {user} changes the spaces; agents are made for those of the beginning.")
             if user not in changes.jumps:
@@ -153,6 +153,12 @@ class Timeline(Problem):
         if len(worlds) < len(weighted):
             return None
         return lambda users: np.asarray(sum(weight * world.means(users) for world, weight in worlds)).argmax(axis=1)
+
+
+def settled(world: Problem, first: Problem) -> Problem:
+    """Return a world of a time line with what it has from the first one."""
+    world.settle(first)
+    return world
 
 
 def parameter(world: Problem) -> Floats:

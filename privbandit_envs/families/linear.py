@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import INSIDE, directions
-from privbandit_envs.problem import ArmProblem, Array, Floats, Support, mixed, pick
+from privbandit_envs.problem import ArmProblem, Array, Floats, Problem, Support, mixed, pick
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
@@ -62,6 +62,10 @@ class LinearProblem(ArmProblem):
             (|z_1| + |z_2|)), where z_i is sqrt(d) times phi along two hidden orthogonal directions, the first of them
             theta's, so that it has variance 1 on the sphere. Best arms are near two hyperplanes through 0, and no
             linear function of the features shows them.
+        rotate: turn the features of all users, and theta with them, by one rotation of R^d that is drawn after all
+            else: the world of the same seed, with its means, in other coordinates, so that weak directions are no
+            single feature's. A ``theta`` that is given is turned, too. Not for ``"sphere"`` and ``"heavy"``, whose
+            law is that of their rotations.
         horizon: rounds an episode; sets the default of delta, and the small feature of ``"theorem2"``.
         dtype: of the contexts.
 
@@ -92,6 +96,7 @@ class LinearProblem(ArmProblem):
         support: int | str | None = None,
         theta: ArrayLike | None = None,
         link: str = "identity",
+        rotate: bool = False,
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
@@ -114,7 +119,20 @@ class LinearProblem(ArmProblem):
         self.stretch = -(-horizon // dim)  # so many users see the same direction of an adversary
         if design == "adversarial" and support is not None:
             raise ValueError(f"an adversary's users are not alike: support must be None; got {shown(support)}.")
+        self.rotation: Floats | None = None
         self._support = None if support is None else self._supported(support, rng)
+        self._straight = self.theta, self._hidden
+        if not isinstance(rotate, bool | np.bool_):
+            raise ValueError(f"rotate must be True or False; got {shown(rotate)}.")
+        if rotate:
+            if design in ("sphere", "heavy"):
+                raise ValueError(f"rotate must be False for design {design!r}, whose law has no direction; got True.")
+            # the only draw of a turned world that the straight one lacks, so it comes last
+            self._turn(np.asarray(scipy.stats.special_ortho_group.rvs(dim, random_state=rng), np.float64))
+
+    def settle(self, first: Problem) -> None:
+        if isinstance(first, LinearProblem) and self.rotation is not None and first.rotation is not None:
+            self._turn(first.rotation)
 
     def users(self, start: int, n: int, rng: Generator) -> Array:
         if self.design == "adversarial":
@@ -125,7 +143,8 @@ class LinearProblem(ArmProblem):
         if self.design == "adversarial":
             return self._shown_by_adversary(np.arange(n), rng)
         if self._support is None:
-            return self._features(n, rng)
+            x = self._features(n, rng)
+            return x if self.rotation is None else self._turned(x, self.rotation)
         cumulative = np.cumsum(self._support.probabilities)
         cumulative[-1] = 1
         rows: Array = self._support.contexts[np.searchsorted(cumulative, rng.random(n), side="right")]
@@ -175,6 +194,23 @@ class LinearProblem(ArmProblem):
         worse = 0.0 if self.link == "logistic" else -1.0
         up = np.clip((means - worse) / (1 - worse), 0, 1)
         return np.tile([1.0, worse], (len(up), 1)), np.stack([up, 1 - up], axis=1)
+
+    def _turn(self, rotation: Floats) -> None:
+        """Turn what is hidden and the finite support, which may have been turned before, by a matrix (d, d)."""
+        theta, hidden = self._straight
+        self.theta, self._hidden = rotation @ theta, None if hidden is None else rotation @ hidden
+        if self._support is not None:
+            whole = rotation if self.rotation is None else rotation @ self.rotation.T
+            turned = self._turned(self._support.contexts, whole)
+            self._support = Support(turned, self._support.probabilities)
+        self.rotation = rotation
+
+    def _turned(self, x: Array, rotation: Floats) -> Array:
+        """Return features (..., d) in the turned coordinates; rounding leaves none outside the unit ball."""
+        rows: Floats = x.reshape(-1, x.shape[-1]).astype(np.float64) @ rotation.T
+        lengths = np.sqrt(np.vecdot(rows, rows))
+        rows *= (INSIDE / np.maximum(lengths, INSIDE))[:, None]
+        return np.asarray(rows.reshape(x.shape), self.dtype)
 
     def _theta(self, norm: float, given: ArrayLike | None, rng: Generator) -> Floats:
         dim = self.observation_space.shape[1]  # type: ignore[index]
@@ -275,4 +311,4 @@ class LinearProblem(ArmProblem):
         rows = np.arange(len(users))
         x[rows, :, now] = heights
         x[rows, :, now - 1] = np.sqrt(np.maximum(INSIDE**2 - heights**2, 0.0)) * (now > 0)[:, None]
-        return x
+        return x if self.rotation is None else self._turned(x, self.rotation)

@@ -10,6 +10,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *((env_id, {}) for env_id in ENV_IDS),
     ("privbandit/Linear-v0", {"design": "case1", "dim": 2}),
     ("privbandit/Linear-v0", {"design": "case2", "noise": "uniform"}),
+    ("privbandit/Linear-v0", {"design": "ill", "dim": 3, "n_arms": 3, "support": 200, "rotate": True}),
     ("privbandit/Linear-v0", {"design": "ill", "dim": 3, "n_arms": 3, "support": 200, "dtype": "float64"}),
     ("privbandit/SparseLinear-v0", {"dim": 41, "noise": "uniform", "coefficients": "small", "dtype": "float64"}),
     ("privbandit/SparseLinear-v0", {"dim": 7, "n_arms": 1, "coefficients": "uniform", "correlation": -0.9}),

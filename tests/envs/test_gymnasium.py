@@ -55,6 +55,7 @@ MORE: list[Setting] = [
     (LINEAR, {"link": "logistic", "theta_norm": 3.0}),
     (LINEAR, {"link": "band"}),
     (LINEAR, {"design": "heavy"}),
+    (LINEAR, {"design": "mixed", "rotate": True, "jumps": [2, 17], "drift": 0.01}),
     (LINEAR, {"design": "adversarial", "available": 0.3}),
     (SPARSE, {"jumps": [3], "available": 0.5}),
     (SPARSE, {"drift": 0.05}),

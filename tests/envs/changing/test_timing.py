@@ -89,6 +89,21 @@ def test_a_shift_changes_the_users_and_leaves_theta() -> None:
     assert not (contexts[:400] == 0).any() and (contexts[400:] == 0).any(axis=(1, 2)).all()
 
 
+def test_a_turned_world_keeps_its_rotation_whatever_changes() -> None:
+    """Jumps, drift and shifts, of the support too, happen in the coordinates of the first user."""
+    changes: dict[str, Any] = {"jumps": [300], "shifts": {600: {"delta": 0.5}}, "support": 20, "delta": 0.01}
+    straight, turned = (world(design="ill", rotate=rotate, **changes) for rotate in (False, True))
+    for env in (straight, turned):
+        env.reset(seed=3)
+    rotation = turned.problem.at(0).rotation
+    for user in (0, 300, 600):
+        before, after = straight.problem.at(user), turned.problem.at(user)
+        assert np.array_equal(after.rotation, rotation)
+        assert np.allclose(after.theta, rotation @ before.theta, atol=1e-12)
+    assert np.allclose(turned.upcoming(900), straight.upcoming(900) @ rotation.T, atol=1e-6)
+    assert not np.allclose(turned.problem.at(0).theta, turned.problem.at(300).theta, atol=1e-3)
+
+
 def test_static_regret_is_that_against_the_best_fixed_policy() -> None:
     """In hindsight no fixed direction of a fine grid does better than the policy that static regret is against."""
     env = world(jumps=[400, 900])

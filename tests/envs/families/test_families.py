@@ -176,6 +176,57 @@ def test_the_best_assortment_follows_the_revenues_that_are_shown() -> None:
     assert np.array_equal(best[1:], as_drawn[1:])
 
 
+TURNED = [design for design in DESIGNS if design not in ("sphere", "heavy")]
+
+
+@pytest.mark.parametrize("design", TURNED)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_turned_world_is_the_straight_one_of_its_seed_in_other_coordinates(design: str, dtype: str) -> None:
+    kwargs: dict[str, Any] = {"design": design, "dim": 4, "dtype": dtype, "delta": 0.01, "horizon": 900}
+    straight, turned = (LinearProblem(rng(), rotate=rotate, **kwargs) for rotate in (False, True))
+    rotation = turned.rotation
+    assert straight.rotation is None and rotation is not None
+    assert np.allclose(rotation @ rotation.T, np.eye(4)) and np.linalg.det(rotation) == pytest.approx(1)
+    assert np.array_equal(turned.theta, rotation @ straight.theta)
+    before, after = (problem.users(0, 900, rng(1)) for problem in (straight, turned))
+    assert after.dtype == dtype and (np.linalg.norm(after.astype(float), axis=-1) <= 1).all()
+    assert np.allclose(after, before @ rotation.T, atol=3e-6)  # a feature of norm 1 is brought inside the ball
+    assert np.allclose(turned.means(after), straight.means(before), atol=3e-6)
+    assert np.array_equal(before, LinearProblem(rng(), **kwargs).users(0, 900, rng(1)))
+
+
+def test_rotations_are_uniform_and_belong_to_the_world() -> None:
+    """A fixed unit vector goes in all directions: mean 0 and second moments I/3, within 5 standard errors."""
+    worlds = [LinearProblem(rng(seed), design="ill", dim=3, rotate=True) for seed in range(400)]
+    first = np.array([world.rotation @ [1.0, 0.0, 0.0] for world in worlds if world.rotation is not None])
+    assert len(first) == 400 and np.abs(first.mean(axis=0)).max() < 5 * math.sqrt(1 / 3 / 400)
+    assert np.abs(first.T @ first / 400 - np.eye(3) / 3).max() < 5 * math.sqrt(4 / 45 / 400)
+    again = LinearProblem(rng(7), design="ill", dim=3, rotate=True).rotation
+    assert again is not None and worlds[7].rotation is not None and np.array_equal(again, worlds[7].rotation)
+
+
+@pytest.mark.parametrize("support", [12, "all"])
+def test_a_turned_support_has_the_means_and_chances_of_the_straight_one(support: int | str) -> None:
+    straight, turned = (
+        LinearProblem(rng(3), design="ill", dim=3, n_arms=2, delta=4e-4, support=support, rotate=rotate)
+        for rotate in (False, True)
+    )
+    before, after = straight.support(), turned.support()
+    assert before is not None and after is not None and turned.rotation is not None
+    assert np.array_equal(before.probabilities, after.probabilities)
+    assert np.allclose(after.contexts, before.contexts @ turned.rotation.T, atol=1e-6)
+    assert np.allclose(turned.means(after.contexts), straight.means(before.contexts), atol=1e-6)
+    shown = turned.contexts(50, rng(1))
+    assert all((shown[i] == after.contexts).all(axis=(1, 2)).any() for i in range(50))
+
+
+def test_a_band_turns_with_the_features() -> None:
+    straight, turned = (LinearProblem(rng(), design="ill", dim=4, link="band", rotate=r) for r in (False, True))
+    assert np.allclose(
+        turned.means(turned.contexts(200, rng(1))), straight.means(straight.contexts(200, rng(1))), atol=1e-5
+    )
+
+
 def test_explicit_parameters_pin_the_world() -> None:
     theta = [0.1, 0.2, 0.3]
     env: Any = gym.make("privbandit/Linear-v0", dim=3, theta=theta).unwrapped
@@ -195,6 +246,9 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("Linear", {"theta": "abc"}, "theta must be 20 finite numbers; got 'abc'."),
     ("Linear", {"dtype": "float16"}, "dtype must be one of float32, float64"),
     ("Linear", {"support": -3}, "support must be an integer >= 1; got -3."),
+    ("Linear", {"rotate": True}, "rotate must be False for design 'sphere', whose law has no direction; got True."),
+    ("Linear", {"rotate": True, "design": "heavy"}, "rotate must be False for design 'heavy'"),
+    ("Linear", {"rotate": 1, "design": "ill"}, "rotate must be True or False; got 1."),
     ("SparseLinear", {"sparsity": 500}, "sparsity must be at most dim = 400; got 500."),
     ("SparseLinear", {"correlation": 1.0}, "correlation must lie in (-1, 1); got 1.0."),
     ("SparseLinear", {"margin": -0.1}, "margin must be >= 0; got -0.1."),

@@ -9,7 +9,7 @@ from browsing import DESKTOP, PHONE, chromium, missing, opened, serious, too_wid
 
 pytestmark = pytest.mark.slow
 SITE = Path(__file__).parents[2] / "site"
-PAGES = ("index.html", "gallery/index.html", "sweeps/index.html", "privacy/index.html")
+PAGES = ("index.html", "gallery/index.html", "sweeps/index.html", "privacy/index.html", "leaderboard/index.html")
 
 
 @pytest.fixture(scope="module")

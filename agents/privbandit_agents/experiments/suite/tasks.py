@@ -142,7 +142,9 @@ class Suite:
         promised = {"epsilon": epsilon, "delta": self.delta, "people": task.people}
         return {key: value for key, value in promised.items() if key in known and value is not None}
 
-    def plays(self, agent: str, budgets: Sequence[float], seeds: Sequence[int]) -> Iterator[tuple[Task, str, list[Trial]]]:
+    def plays(
+        self, agent: str, budgets: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[Task, str, list[Trial]]]:
         """Yield (task, budget, trials) of all that an agent plays; the budget is ``"none"`` without privacy.
 
         Of a task that it cannot play, in a family of which it plays others, the trials are empty.
@@ -227,5 +229,3 @@ def cosine_sum(values: Floats) -> float:
     """Return the sum of values times cos(1), cos(2), ..., over the root of their number."""
     flat = values.ravel()
     return float(flat @ np.cos(np.arange(1, len(flat) + 1)) / math.sqrt(len(flat)))
-
-

@@ -88,8 +88,8 @@ format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.docs  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/.docs  ## build the documentation into site/; python -m http.server -d site shows it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce baselines-sparse, ...
 	$(BIN)/python benchmarks/speed.py

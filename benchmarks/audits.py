@@ -5,8 +5,8 @@ where canaries are guessed, the audit's own runs tell it; elsewhere the target i
 factors at epsilon = 1, by 1.25 alone at 0.5 and 4. Rows are kept in a file as they are measured, and a second call goes
 on from there. Seconds are of the CPU, for games, audit and the power at 1.25 together.
 
-``--page docs/privacy/auditing.md`` plays nothing. It writes the table of the page: every target of ours at epsilon = 1.
-Power comes from the file of the rows, else from the page, unless the default runs have changed.
+``--table docs/privacy/audit-power.csv`` plays nothing. It writes that file: every target of ours at epsilon = 1.
+Power comes from the file of the rows, else from the table, unless the default runs have changed.
 
 ``--noise`` prints which power the conformance suite's test of published noise has, which sees exact values.
 
@@ -20,6 +20,8 @@ prepared once. Beside each number stands what one in a thousand such numbers exc
 """
 
 import argparse
+import csv
+import io
 import json
 import os
 import sys
@@ -33,10 +35,10 @@ from typing import Any
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
 
 import numpy as np
+from privbandit_agents.audits.bounds.power import power, power_of_less_noise
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.power import power, power_of_less_noise
-from privbandit_agents.audits.records import WORLDS
-from privbandit_agents.audits.registry import TARGETS, game_classes, games, prepared, private_agents, stronger
+from privbandit_agents.audits.pairs.records import WORLDS
+from privbandit_agents.audits.registry import TARGETS, WATCH, game_classes, games, prepared, private_agents, stronger
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.testing import HORIZON, check_agent
 from privbandit_agents.testing.noise import drawn, draws, together
@@ -76,7 +78,7 @@ HONEST: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Agents that keep their promise, each with its settings."""
 ASIDE = (0.5, 4.0)
-"""Claims besides 1 that the page has the power of, at the factor that is stated."""
+"""Claims besides 1 that the table has the power of, at the factor that is stated."""
 HEAD = ("target", "looks at", "cannot see", "epsilon", "runs", *(f"{factor:g}" for factor in FACTORS))
 HEAD += (*(f"{STATED:g} at epsilon = {claim:g}" for claim in ASIDE), "CPU seconds")
 """Columns of the table; those of the factors have the power."""
@@ -91,7 +93,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a target, or a stranger's law; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
     parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
-    parser.add_argument("--page", type=Path, help="write the table of this page, and play nothing")
+    parser.add_argument("--table", type=Path, help="write this CSV of all targets, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
     parser.add_argument("--honest", action="store_true", help="how often honest laws and agents are refuted")
     parser.add_argument("--mistakes", action="store_true", help="agents of others with one mistake each")
@@ -107,8 +109,8 @@ def main() -> int:
         sys.path.insert(0, str(STRANGERS))
         return print_strangers(chosen.only or LAWS) if chosen.strangers else print_honest(chosen.only)
     known = rows_of(chosen.out)
-    if chosen.page:
-        chosen.page.write_text(paged(chosen.page.read_text(encoding="utf-8"), known), encoding="utf-8")
+    if chosen.table:
+        chosen.table.write_text(tabled(chosen.table.read_text(encoding="utf-8"), known), encoding="utf-8")
         return 0
     targets = chosen.only or [*TARGETS, *private_agents()]
     cases = [(name, claim) for name in targets for claim in chosen.claims]
@@ -139,7 +141,7 @@ def print_strangers(laws: Sequence[str]) -> int:
             started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
             for game in prepared("joint_strangers:stranger", 1.0, config=config):
                 one = audit(game, game.runs, np.random.default_rng(14), confidence)
-                best = max(best, (one.rho_bound or 0) / one.claim.rho if one.claim.rho else one.lower_bound)
+                best = max(best, one.bound / one.claim.level)
                 if one.refuted:
                     caught = game.part
                     break
@@ -170,7 +172,7 @@ def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0)
     best, kinds = 0.0, len(game_classes(name))
     for game in prepared(name, epsilon, config=config, effort=effort):
         one = audit(game, game.runs, np.random.default_rng(0), 1 - (1 - CONFIDENCE) / kinds)
-        best = max(best, one.claim.share(one.lower_bound, one.rho_bound))
+        best = max(best, one.share)
         if one.refuted:
             return game.part or "reports", best
     return "", best
@@ -234,7 +236,7 @@ def measured(name: str, claim: float) -> list[dict[str, Any]]:
     """Return what a target's audits found at their default runs, and their power, one row for each game."""
     clock, found, truths = Clock(), [], dict[float, Any]()
     played = games(name, claim)
-    confidence = 1 - (1 - CONFIDENCE) / len(played)
+    confidence = 1 - (1 - CONFIDENCE) / max(len(played), 1)
     for k, game in enumerate(played):
         result, shares = audit(game, game.runs, np.random.default_rng(0), confidence), []
         shares = [power_of_less_noise(result, factor, np.random.default_rng([0, 1])) for factor in FACTORS]
@@ -271,17 +273,14 @@ class Clock:
 
 def print_table(rows: list[dict[str, Any]]) -> None:
     """Print the rows, with what is seen and not seen."""
-    print("\n".join(heading()))
+    print(f"| {' | '.join(HEAD)} |\n{'|---' * len(HEAD)}|")
     for row in rows:
-        print(line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row)))
+        cells = line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row))
+        print(f"| {' | '.join(cells)} |")
 
 
-def heading() -> list[str]:
-    return [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-
-
-def line(title: str, seen: str, unseen: str, claim: float, runs: int, numbers: Sequence[str]) -> str:
-    return f"| {' | '.join((quoted(title), seen, unseen, f'{claim:g}', f'{runs:,}', *numbers))} |"
+def line(title: str, seen: str, unseen: str, claim: float, runs: int, numbers: Sequence[str]) -> list[str]:
+    return [quoted(title), seen, unseen, f"{claim:g}", f"{runs:,}", *numbers]
 
 
 def quoted(title: str) -> str:
@@ -296,26 +295,22 @@ def numbers_of(row: dict[str, Any]) -> list[str]:
     return shares + [""] * len(ASIDE) + [f"{row['seconds']:.0f}"]
 
 
-def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim: float = 1.0) -> str:
-    """Return a page with its table made anew, of all our targets at one claim.
+def tabled(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim: float = 1.0) -> str:
+    """Return the CSV made anew, of all our targets at one claim.
 
     Args:
-        text: of the page, which has the table's heading.
+        text: of the CSV so far.
         known: rows that were measured, by target and claim.
         claim: epsilon.
 
     Raises:
-        ValueError: a page without the table.
+        ValueError: a text with other columns.
     """
-    lines = text.splitlines()
-    if heading()[0] not in lines:
-        raise ValueError(f"the page has no table with this heading: {heading()[0]}")
-    start = lines.index(heading()[0])
-    end = next((k for k in range(start, len(lines)) if not lines[k].startswith("|")), len(lines))
-    # numbers by title and runs: those of the page, then those of the file
-    numbers: dict[tuple[str, str], list[str]] = {}
-    for cells in (row.strip("| ").split(" | ") for row in lines[start + 2 : end]):
-        numbers[cells[0], cells[4]] = cells[5:]
+    head, *before = list(csv.reader(io.StringIO(text))) or [[]]
+    if tuple(head) != HEAD:
+        raise ValueError(f"the columns must be {', '.join(HEAD)}; got {', '.join(head)}.")
+    # numbers by title and runs: those of the table so far, then those of the file
+    numbers = {(cells[0], cells[4]): cells[5:] for cells in before}
     table = []
     for name in own_targets():
         for title, seen, unseen, runs in looks(name):
@@ -325,7 +320,9 @@ def paged(text: str, known: dict[tuple[str, float], list[dict[str, Any]]], claim
                 if rows and rows.get(title, {}).get("runs", runs) == runs:
                     fill(found, rows.get(title), epsilon == claim, epsilon)
             table.append(line(title, seen, unseen, claim, runs, found))
-    return "\n".join(lines[:start] + heading() + table + lines[end:]) + "\n"
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows([HEAD, *table])
+    return made.getvalue()
 
 
 def fill(cells: list[str], row: dict[str, Any] | None, whole: bool, epsilon: float) -> None:
@@ -355,7 +352,10 @@ def looks(name: str) -> Iterator[tuple[str, str, str, int]]:
         (played,) = games(name, 1.0)
         yield name, f"{played.seen} for {played.pair}", played.unseen, played.runs
         return
-    for k, game in enumerate(game_classes(name)):
+    kinds = game_classes(name)
+    if not kinds:
+        yield name, WATCH, "what is not published", 0
+    for k, game in enumerate(kinds):
         title = f"{name}, {game.part}" if game.part else name
         yield title, game.seen, game.unseen, (AGENTS[name].runs if k == 0 else 0) or game.runs
 

@@ -1,6 +1,6 @@
 """The size of the house: names that are promised, knobs, files that a call enters, lines by folder, and prose.
 
-    python benchmarks/house.py                   all of it, with the agents of docs/extending.md
+    python benchmarks/house.py                   all of it, with the agents of the tutorial
     python benchmarks/house.py my_agent.py       the files that ten rounds of your agent enter
 
 Numbers are printed and nothing is asserted: they show a trend.
@@ -111,8 +111,8 @@ def entered(act: Callable[[], object]) -> set[str]:
 
 
 def examples() -> dict[str, str]:
-    """Return the agents of docs/extending.md by file name."""
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    """Return the agents of the tutorial by file name."""
+    text = (ROOT / "docs" / "tutorials" / "private-agents.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL)
     return {name: block for name, block in blocks if re.search(r"\((Local|Central)Agent[\[)]", block)}
 

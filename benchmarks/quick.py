@@ -1,63 +1,86 @@
-"""Write docs/papers/quick.md: the verdicts of the shipped experiments at quick scale.
+"""Write the verdicts of the shipped experiments at quick scale into docs/papers.
 
 for name in lplr-theorem2 lpct-fig3; do privbandit reproduce $name --scale quick; done
-python benchmarks/quick.py              # sections of what is in runs/; the page keeps the others
+python benchmarks/quick.py              # rows of what is in runs/; the files keep the others
+
+quick.csv has a row for each statement, quick-experiments.csv one for each experiment.
 """
 
 import csv
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from privbandit_agents.experiments.schema.experiment import read_experiment
 from privbandit_agents.experiments.shelf import library
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/papers/quick.md"
-HEAD = """# Reference results at quick scale
-
-Every experiment has a scale at which its statements are decided in minutes, with fewer seeds and, where a grid is long,
-fewer of its values: `privbandit reproduce NAME --scale quick`. Hold your table against these: what holds here and not
-there is a fault, or another world. An interval that straddles its bound decides nothing; with few seeds that is no
-surprise. Written by `python benchmarks/quick.py`; CPU minutes, where given, are those of one core.
-
-"""
+FILE = ROOT / "docs/papers/quick.csv"
+SUMMARY = ROOT / "docs/papers/quick-experiments.csv"
+Row = dict[str, str]
 
 
-def page(runs: Path, before: str) -> str:
-    """Return the page: sections of what is in ``runs``, and those that the page had of all other experiments."""
-    parts = re.split(r"^(?=## (\S+))", before, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], (f"{text.rstrip()}\n" for text in parts[2::2]), strict=True))
-    for name in library():
-        if (runs / f"{name}-quick/verdicts.csv").is_file():
-            sections[name] = section(name, runs / f"{name}-quick")
-    there = [sections[name] for name in library() if name in sections]
-    missing = [f"`{name}`" for name in library() if name not in sections]
-    body = "\n".join(there)
-    verdicts = re.findall(r"\| ([^|]*\([^|]*\)) \|$", body, re.MULTILINE)
-    undecided = sum(verdict.startswith("undecided") for verdict in verdicts)
-    told = f"{len(verdicts)} statements, {undecided} undecided, {body.count('AGAINST')} against what is expected today."
-    return f"{HEAD}{len(there)} of {len(library())} experiments: {told}\n\n" + (
-        f"Not run: {', '.join(missing)}.\n\n{body}" if missing else body
-    )
-
-
-def section(name: str, folder: Path) -> str:
-    """Return an experiment's statements; what fails as expected has its reason."""
-    heading = (folder / "verdicts.md").read_text(encoding="utf-8").partition("\n")[0]
+def rows(name: str, folder: Path) -> Iterator[Row]:
+    """Yield an experiment's statements; what fails as expected has its reason."""
     with (folder / "verdicts.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    lines = [f"## {name}\n", f"{heading}\n", "| statement | measured (95 %) | bound | verdict |", "|---|---|---|---|"]
-    for statement, row in zip(read_experiment(library()[name]).statements, rows, strict=True):
-        surprising = row["verdict"] == ("does not hold" if row["expected"] == "holds" else "holds")
-        expected = "AGAINST EXPECTATION" if surprising else f"expected: {statement.expected}"
+        verdicts = list(csv.DictReader(file))
+    for statement, row in zip(read_experiment(library()[name]).statements, verdicts, strict=True):
         value, low, high = (float(row[key] or "nan") for key in ("measured", "low", "high"))
         ends = [f"{sign} {float(row[key]):g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if row[key]]
-        says = f"{statement.says} {statement.because}".strip().replace("|", "&#124;")
-        measured = f"{value:.3g} ({low:.3g} to {high:.3g})"
-        lines.append(f"| {says} | {measured} | {' and '.join(ends)} | {row['verdict']} ({expected}) |")
-    return "\n".join(lines) + "\n"
+        yield {
+            "experiment": name,
+            "statement": f"{statement.says} {statement.because}".strip(),
+            "measured": f"{value:.3g}",
+            "low (95 %)": f"{low:.3g}",
+            "high (95 %)": f"{high:.3g}",
+            "bound": " and ".join(ends),
+            "verdict": row["verdict"],
+            "expected": statement.expected,
+        }
+
+
+def summary(name: str, about: Row, statements: list[Row]) -> Row:
+    """Return an experiment's line: how many statements hold, fail as expected, are undecided or surprise."""
+    surprising = [row for row in statements if row["verdict"] == ("holds", "does not hold")[row["expected"] == "holds"]]
+    undecided = [row for row in statements if row["verdict"].startswith("undecided")]
+    held = [row for row in statements if row["verdict"] == row["expected"] == "holds"]
+    failed = len(statements) - len(held) - len(undecided) - len(surprising)
+    counts = {"hold": len(held), "fail as expected": failed, "undecided": len(undecided), "against": len(surprising)}
+    return {"experiment": f"`{name}`", **about, **{label: str(count) for label, count in counts.items()}}
+
+
+def heading(folder: Path) -> Row:
+    """Return the title of an experiment's verdicts, and what was played."""
+    (line,) = (folder / "verdicts.md").read_text(encoding="utf-8").splitlines()[:1]
+    about, _, played = line.removesuffix(")").partition(" (quick scale, ")
+    return {"about": about, "played": played}
+
+
+def read(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, table: list[Row]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, table[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def main(runs: Path) -> None:
+    known: dict[str, list[Row]] = {}
+    for row in read(FILE):
+        known.setdefault(row["experiment"], []).append(row)
+    abouts = {row["experiment"].strip("`"): {key: row[key] for key in ("about", "played")} for row in read(SUMMARY)}
+    for name in library():
+        folder = runs / f"{name}-quick"
+        if (folder / "verdicts.csv").is_file():
+            known[name], abouts[name] = list(rows(name, folder)), heading(folder)
+    names = [name for name in library() if name in known]
+    write(FILE, [row for name in names for row in known[name]])
+    write(SUMMARY, [summary(name, abouts[name], known[name]) for name in names])
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "runs"), PAGE.read_text()), encoding="utf-8")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runs")

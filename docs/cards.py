@@ -21,27 +21,38 @@ KINDS = ("agents", "environments")
 
 
 def cards() -> Iterator[tuple[str, str]]:
-    """Yield (address, Markdown) of every card, and of both lists of cards."""
-    yield "cards/agents/index.md", listed("Agents", {name: AGENTS[name].summary for name in carded()})
-    yield "cards/environments/index.md", listed("Environments", {short(id): env_summary(id) for id in ENV_IDS})
+    """Yield (address, Markdown) of every card."""
     yield from ((f"cards/agents/{name}.md", agent_card(name)) for name in carded())
     yield from ((f"cards/environments/{short(id)}.md", env_card(id)) for id in ENV_IDS)
 
 
-def addresses(kind: str) -> list[str]:
-    """Return the addresses of the cards of a kind, their list first."""
-    names = carded() if kind == "agents" else [short(id) for id in ENV_IDS]
-    return [f"cards/{kind}/index.md", *(f"cards/{kind}/{name}.md" for name in names)]
+def addresses(kind: str) -> list[Any]:
+    """Return the navigation of a kind: its list, and its cards; those of agents by what they protect."""
+    if kind == "environments":
+        return ["environments.md", *(f"cards/environments/{short(id)}.md" for id in ENV_IDS)]
+    groups: dict[str, list[str]] = {"Joint privacy": [], "Local privacy": [], "Other privacy": [], "No privacy": []}
+    titles = {"joint": "Joint privacy", "local": "Local privacy", "none": "No privacy"}
+    for name in carded():
+        groups[titles.get(AGENTS[name].notion, "Other privacy")].append(f"cards/agents/{name}.md")
+    return ["agents.md", *({title: pages} for title, pages in groups.items())]
+
+
+def linked(markdown: str) -> str:
+    """Return a list's Markdown with a link from each name in a first cell to its card."""
+    places = {f"`{name}`": f"cards/agents/{name}.md" for name in carded()}
+    places |= {f"`{id}`": f"cards/environments/{short(id)}.md" for id in ENV_IDS}
+
+    def first(row: re.Match[str]) -> str:
+        return re.sub(
+            r"`[^`]+`", lambda name: f"[{name[0]}]({places[name[0]]})" if name[0] in places else name[0], row[0]
+        )
+
+    return re.sub(r"^\|[^|]*\|", first, markdown, flags=re.MULTILINE)
 
 
 def carded() -> list[str]:
     """Return the agents with a card of their own; a preset is on the card of its agent."""
     return [name for name, entry in AGENTS.items() if not entry.successor and not preset_of(name)]
-
-
-def listed(title: str, summaries: Mapping[str, str]) -> str:
-    rows = [f"| [`{name}`]({name}.md) | {cell(summary)} |" for name, summary in summaries.items()]
-    return "\n".join([f"# {title}", "", "| name | what it is |", "|---|---|", *rows, ""])
 
 
 def agent_card(name: str) -> str:
@@ -80,7 +91,7 @@ def env_card(id: str) -> str:
 
 
 def facts(known: Mapping[str, str]) -> list[str]:
-    return ["| | |", "|---|---|", *(f"| {label} | {cell(text)} |" for label, text in known.items()), ""]
+    return ["| property | value |", "|---|---|", *(f"| {label} | {cell(text)} |" for label, text in known.items()), ""]
 
 
 def settings(defaults: Mapping[str, Any], about: Mapping[str, str]) -> list[str]:

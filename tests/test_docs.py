@@ -1,4 +1,4 @@
-"""The examples of the documentation run as they stand; those of docs/extending.md are files in one folder."""
+"""The examples of the documentation run as they stand; blocks that begin with a name are files in one folder."""
 
 import math
 import re
@@ -22,7 +22,8 @@ from privbandit_envs import ENV_IDS
 OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_leader:follow-leader"}
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXT = (DOCS / "extending.md").read_text()
+NAMED = ("tutorials/private-agents.md", "tutorials/environment.md", "howto/add.md")
+TEXT = "".join((DOCS / page).read_text() for page in NAMED)
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
@@ -47,7 +48,7 @@ def forgotten() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("extending")
+    made = tmp_path_factory.mktemp("named")
     for name, text in FILES.items():
         (made / name).write_text(text)
     return made
@@ -100,7 +101,8 @@ INCLUDED = re.compile(r'^--8<-- "(.*)"$', re.MULTILINE)
 def blocks(page: Path, kind: str) -> list[str]:
     """Return the code blocks of a page, files that it includes in place."""
     found = re.findall(rf"^```(?:{kind}|{{\.{kind}}})\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    return [INCLUDED.sub(lambda match: (DOCS.parent / match[1]).read_text(), block) for block in found]
+    shown = [INCLUDED.sub(lambda match: (DOCS.parent / match[1]).read_text(), block) for block in found]
+    return [block for block in shown if not re.match(r"# \S+\.py\n", block)]  # those are files of a folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every Python block of the README runs as it stands, and the modules of docs/howto/add.md pass the suites."""
+"""Every Python block of the README runs as it stands, and the short modules of the pages pass the suites."""
 
 import re
 import subprocess
@@ -20,7 +20,8 @@ from privbandit_envs.testing import check_bandit_env
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SWEEPS = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
 TEXT = (Path(__file__).parents[1] / "README.md").read_text()
-ADDED = (Path(__file__).parents[1] / "docs" / "howto" / "add.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+ADDED = "".join((DOCS / page).read_text() for page in ("tutorials/environment.md", "howto/add.md"))
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 

@@ -53,7 +53,7 @@ def test_it_opens_on_regret_with_all_agents(browser: Any, address: str, tmp_path
         page.wait_for_selector("card-view", timeout=60_000)
         page.wait_for_timeout(4000)
         groups = [text.strip() for text in page.locator(".group-title, .group-text").all_inner_texts()]
-        assert [group for group in groups if group != "Pinned"][:2] == ["regret", "reward"]
+        assert [group for group in groups if group != "Pinned"][:2] == ["regret", "regret_share"]
         assert page.locator("card-view").first.inner_text().startswith("regret")
         assert (
             page.locator("runs-table input:checked, runs-data-table input:checked, tb-data-table input:checked").count()

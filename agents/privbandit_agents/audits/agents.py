@@ -9,18 +9,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.bounds.together import Tallies, promise_of
+from privbandit_agents.audits.bounds.bets import choose
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.lower_bounds import bound_of, choose
-from privbandit_agents.audits.records import world_for
-from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.audits.pairs.records import world_for
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.validate import one_of
@@ -29,8 +27,6 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
-BOLD = np.arange(20) / 20
-"""Shares of guesses that are not made, of which the best is chosen."""
 
 
 class AgentGame(Game):
@@ -74,6 +70,7 @@ class AgentGame(Game):
         # 100 runs at least, however many users each of them serves
         most = max(100, self.budget // self.users_a_run) if self.budget else self.runs
         self.runs = self.afforded(min(self.runs, most))
+        self.pilot = self.pilot and max(self.pilot, self.afforded(self.pilot))
 
     def afforded(self, runs: int) -> int:
         """Return the number of runs at the game's effort, given that at normal effort."""
@@ -99,13 +96,13 @@ class AgentGame(Game):
         raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
-        """Return the claim of the agent's guarantee, and no more than that: zCDP need not be of Gaussian type."""
+        """Return the claim of the agent's guarantee: of rho, if it promises that, whatever it promises besides."""
         promise = self.agent(0).guarantee
-        if promise.epsilon is not None:
-            return Claim(promise.epsilon, promise.delta or 0.0)
         if promise.rho is not None:
             delta = promise.delta or self.delta
-            return Claim(rho_to_epsilon(promise.rho, delta), delta, promise.rho, gaussian_type=False)
+            return Claim(promise.epsilon or rho_to_epsilon(promise.rho, delta), delta, promise.rho)
+        if promise.epsilon is not None:
+            return Claim(promise.epsilon, promise.delta or 0.0)
         raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
 
     def of_gaussian_noise(self) -> Claim | None:
@@ -121,36 +118,24 @@ class AgentGame(Game):
 class CanaryGame(AgentGame):
     """Many users of a run are canaries: a fair coin of its own decides which record of a pair each has.
 
-    The agent's output becomes a score for each canary: its sign is the guess, and a score that is small beside the
-    noise makes a guess between -1 and 1. The share of other canaries in a score is taken away, since an adversary may
-    know everybody else. Every run is played twice by agents of one seed, the second time with all coins turned. Each is
-    a run like any other; but where both draw the same noise, it cancels in how right the two are together.
-    ``audit_canaries`` makes a bound of the runs.
+    The agent's output becomes a score for each canary, which is positive if its coin seems to be heads. The share of
+    other canaries in a score is taken away, since an adversary may know everybody else. World 1 has all coins turned,
+    and agents of the same seeds: where both draw the same noise, it cancels in how right the guesses of a run are.
     """
 
-    statistics = ("share of right guesses", "mean square of guesses", "mean size of guesses")
+    statistics = ("the score of a canary",)
     canaries: int
+    pilot = 60
     covers: Floats | None = None
     """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
 
-    def claimed(self) -> Claim:
-        """Return the agent's claim: rho, if it promises that and epsilon besides."""
-        found, promise = super().claimed(), self.agent(0).guarantee
-        if promise.rho is None:
-            return found
-        return Claim(found.epsilon, found.delta or self.delta, promise.rho, gaussian_type=False)
-
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return by how much guesses are right, their mean square and size, of each run, shape (runs, 3)."""
-        return np.array([self.turned(rng) for _ in range(runs)])
-
-    def turned(self, rng: Generator) -> tuple[float, float, float]:
-        """Play a run and its twin: how right guesses are together, 1/2 if they reveal nothing, mean square and size."""
-        coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
-        told = np.array([self.told(seed, side * coins) for side in (1, -1)])
-        guesses = self.guesses(told)
-        right = float((1 + ((guesses[0] - guesses[1]) * coins).mean() / 2) / 2)
-        return right, float((guesses**2).mean()), float(np.abs(guesses).mean())
+        """Return the canaries' scores, minus them where the coin is tails in world 0, shape (runs, k)."""
+        rows = []
+        for _ in range(runs):
+            coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
+            rows.append(coins * self.told(seed, (1 - 2 * world) * coins))
+        return np.array(rows)
 
     def told(self, seed: int, coins: Floats) -> Floats:
         """Return the scores of a run, less what other canaries' coins add to them."""
@@ -158,46 +143,6 @@ class CanaryGame(AgentGame):
         if self.covers is None:
             return scores
         return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
-
-    def guesses(self, told: Floats) -> Floats:
-        """Return guesses in [-1, 1] from scores (n, k).
-
-        Where the mean square of guesses counts they are in proportion to tanh(l / 2), for the log-likelihood ratio l of
-        a Gaussian score, but for few large ones; their size does not matter, and small ones are hard to bound. Else
-        guesses are -1 or 1 for the most telling, largest scores, and 0 for the others.
-        """
-        far, spread = self.scattered
-        if (self.presumed or self.claim).rho is None:
-            return np.asarray(np.sign(told) * (np.abs(told) >= self.bold * far))
-        size = np.maximum(1.0, 1 / (1.3 * far / spread))  # guesses are -1 or 1 from 1.3 standard deviations on
-        return np.asarray(np.clip(size * np.tanh(told * far / spread**2), -1, 1))
-
-    @cached_property
-    def scored(self) -> tuple[Floats, Floats]:
-        """Scores of pilot runs and of their twins, each with its coins turned to 1, shape (runs, k)."""
-        # 60 pilot runs show how much a score scatters
-        coins = np.random.default_rng(9).choice([-1.0, 1.0], (self.afforded(60), self.canaries))
-        told = [[side * row * self.told(seed, side * row) for seed, row in enumerate(coins)] for side in (1, -1)]
-        return np.array(told[0]), np.array(told[1])
-
-    @cached_property
-    def scattered(self) -> tuple[Floats, Floats]:
-        """Shift of a canary's score by its coin, and the score's standard deviation, in pilot runs; shape (k,) each."""
-        scores, turned = self.scored
-        far = np.mean(scores + turned, axis=0) / 2
-        spread = np.mean((scores - far) ** 2 + (turned - far) ** 2, axis=0) / 2
-        return np.maximum(far, 1e-12), np.sqrt(spread) + 1e-12
-
-    @cached_property
-    def bold(self) -> float:
-        """How large a score is, in units of what its coin moves, where guesses of pilot runs promise most."""
-        far, _ = self.scattered
-        seen = (np.concatenate(self.scored) / far).ravel()
-        cuts = np.quantile(np.abs(seen), BOLD)
-        right, wrong = ((side * seen[:, None] >= cuts).sum(axis=0).astype(float) for side in (1, -1))
-        events = Tallies(np.zeros(len(cuts)), right, wrong, len(seen))
-        # near to plain estimates, but kinder to many hits
-        return float(cuts[promise_of(events, self.claim.delta, 0.2, len(seen)).argmax()])
 
     @abstractmethod
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -286,9 +231,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
 
     def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.2) -> float:
         """Return the bound that scenes are compared by, given statistics of runs (n, k)."""
-        event = choose(self.claim, held_out, alpha)
-        epsilon, rho = bound_of(self.claim, *event.hits(held_out).rates, len(held_out[0]), alpha)
-        return epsilon if rho is None else rho
+        return choose(self.claim, held_out, alpha, len(held_out[0])).promise(alpha, len(held_out[0]))
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return a number that decides between scenes with equal bounds, given the runs' readings (n, D): here 0."""

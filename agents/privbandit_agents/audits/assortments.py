@@ -49,7 +49,7 @@ class GramGame(CanaryGame):
         agent = self.agent(0)
         guarantee = agent.guarantee
         rho = agent.cov.counter.rho if guarantee.rho is None else (1 - agent.config.mle_share) * guarantee.rho
-        return Claim(guarantee.epsilon or np.inf, guarantee.delta or self.delta, rho, gaussian_type=False)
+        return Claim(guarantee.epsilon or np.inf, guarantee.delta or self.delta, rho)
 
     def serve(self, agent: Any, along: int | None) -> None:
         """Serve a user who was offered all items along a coordinate, or nothing, and who bought nothing."""

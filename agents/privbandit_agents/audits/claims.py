@@ -1,14 +1,16 @@
-"""The parts of an audit: a promise, the game that puts it to the test, and the result."""
+"""The parts of an audit: a promise and what guesses are worth under it, the game that is played, and the result."""
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy.accounting.conversions import gaussian_mu
+from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, gaussian_mu
 
 Floats = NDArray[np.float64]
 
@@ -17,26 +19,48 @@ Floats = NDArray[np.float64]
 class Claim:
     """The promise of a mechanism: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
 
-    zCDP alone is no claim of Gaussian type: only a mechanism that adds Gaussian noise may be audited so. Its claim is
-    that no test beats the one of two unit Gaussians at distance mu = sqrt(2 rho). Two worlds are then held against the
-    whole trade-off curve instead of one likelihood ratio, which needs far fewer runs.
-
     Attributes:
         epsilon: claimed.
         delta: claimed; for a claim of zCDP, where epsilon is read off.
         rho: claimed, or None.
-        gaussian_type: whether a rho is of Gaussian type; if not, the KL divergence is audited, which is at most rho.
     """
 
     epsilon: float
     delta: float = 0.0
     rho: float | None = None
-    gaussian_type: bool = True
 
     @classmethod
     def gaussian(cls, epsilon: float, delta: float) -> "Claim":
         """Return the claim of a mechanism with noise calibrated to (epsilon, delta) by the analytic Gaussian."""
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
+
+    @property
+    def level(self) -> float:
+        """The number that an audit bounds from below: rho if it is claimed, else epsilon."""
+        return self.epsilon if self.rho is None else self.rho
+
+    def worth(self, told: Floats, level: float, lean: float, sides: float) -> Floats:
+        """Return what the guesses of runs are worth at a level; under a claim of this level at most 0 in the mean.
+
+        *Formal guarantees.* ``docs/privacy/auditing.md`` has the proof, for guesses that may abstain, whatever the
+        guesses of a run depend on. Worth falls in the level.
+
+        Args:
+            told: right and wrong guesses, and their mean square, of each run, shape (n, 3): see ``bets.Guess``.
+            level: epsilon, or rho if that is claimed.
+            lean: root mean square that guesses are expected to have, > 0; any number is valid.
+            sides: 1, or 1/2 if guesses name one side of a coin alone.
+        """
+        right, wrong, square = told.T
+        if self.rho is None:
+            return np.asarray(right - math.exp(level) * wrong - sides * self.delta)
+        return np.asarray(right - wrong - tilt(level) / 2 * (square / lean + lean))
+
+    def largest_loss(self, level: float, lean: float) -> float:
+        """Return the most that a run can lose: minus the least ``worth``."""
+        if self.rho is None:
+            return math.exp(level) + self.delta
+        return 1 + tilt(level) / 2 * (1 / lean + lean)
 
     def times(self, factor: float) -> "Claim":
         """Return the claim of a mechanism with ``factor`` times the epsilon."""
@@ -49,15 +73,18 @@ class Claim:
             return factor
         return gaussian_mu(factor * self.epsilon, self.delta) / gaussian_mu(self.epsilon, self.delta)
 
-    def share(self, epsilon: float, rho: float | None) -> float:
-        """Return which share of the claimed epsilon lower bounds show; the root counts if rho is claimed."""
-        if self.rho is None or rho is None:
-            return epsilon / self.epsilon if self.epsilon else math.inf
-        return math.sqrt(rho / self.rho) if self.rho else math.inf
 
-    def refuted_by(self, epsilon: float, rho: float | None) -> bool:
-        """Return whether lower bounds of epsilon and, for a claim of zCDP, of rho exceed the claim."""
-        return epsilon > self.epsilon if self.rho is None or rho is None else rho > self.rho
+def tilt(rho: float) -> float:
+    """Return the t in [0, 1) with 2 t atanh t = rho: two coins of bias +-t are exactly so far apart."""
+    if rho >= 60.0:  # t is 1 but for rounding
+        return 1 - 1e-15
+    return float(scipy.optimize.brentq(lambda t: shown_rho(t) - rho, 0.0, 1 - 1e-15))
+
+
+def shown_rho(t: float) -> float:
+    """Return the least rho under which guesses of root mean square v are right by t v in the mean."""
+    t = min(max(t, 0.0), 1 - 1e-15)
+    return 2 * t * math.atanh(t)
 
 
 class Game(ABC):
@@ -73,7 +100,8 @@ class Game(ABC):
         runs: fresh runs of each world by default.
         delta: of (epsilon, delta) by default.
         part: what of a target the game is about, where several are played; "": all of it.
-        canaries: how many coins are guessed in each run; 0: two worlds are compared.
+        canaries: how many coins are guessed in each run; 0: one coin, which says the world.
+        pilot: pilot runs of each world; None: a number by the fresh runs.
         presumed: the claim that Gaussian noise would have, if the target declares such noise and promises no more
             than (epsilon, delta). It has a verdict of its own, and is no part of ``claim``.
         blind: whether all that the game looks at was the same in all pilot runs.
@@ -90,6 +118,7 @@ class Game(ABC):
     delta: float = 1e-5
     part: str = ""
     canaries: int = 0
+    pilot: int | None = None
     presumed: Claim | None = None
     blind: bool = False
     made: list[object] | None = None
@@ -101,7 +130,9 @@ class Game(ABC):
         Runs are independent. All noise is drawn from ``rng``, or from generators that are spawned from it or seeded by
         it. Worlds may be played with equal generators, so that they draw the same noise.
 
-        With canaries every run is in many worlds, and the statistics are of guesses: see ``audit_canaries``.
+        With canaries every one of k users has a coin, and world 1 has the coins of world 0 turned. There is a score of
+        each coin, positive if the coin seems to be heads, and what is returned is the score if the coin is heads in
+        world 0 and minus the score if it is tails there, shape (runs, k).
         """
 
     def stronger(self, factor: float) -> "Game | None":
@@ -120,32 +151,50 @@ class AuditResult:
     Attributes:
         name: of the target.
         claim: the audited promise.
-        lower_bound: of epsilon (at the claim's delta); 0 if nothing was found. For Gaussian claims of two worlds it is
-            the epsilon of the Gaussian mechanism with ``rho_bound``.
-        rho_bound: of rho, for claims of zCDP; else None.
+        bound: lower bound of the claim's level: of rho if that is claimed, else of epsilon at the claim's delta; 0 if
+            nothing was found.
         confidence: at most 1 - confidence of all audits give a bound above the truth.
-        event: the event, in words.
+        event: what is guessed from, in words.
         runs: fresh runs of each world.
         curve: false and true positive rates over all thresholds of the chosen statistic, shape (2, n), for plots.
-        rates: of the event, in the world where it is likely and in the other one; with canaries they mean nothing.
-        shares: how right guesses of canaries were in each run, their mean square and size, shape (runs, 3); else none.
+        told: right and wrong guesses and their mean square in each run, shape (runs, 3).
+        bet: that was made on them.
         presumed: the verdict of the same runs on the claim that the game presumes, at the same confidence; None: the
             game presumes none.
     """
 
     name: str
     claim: Claim
-    lower_bound: float
-    rho_bound: float | None
+    bound: float
     confidence: float
     event: str
     runs: int
     curve: Floats
-    rates: tuple[float, float] = (0.5, 0.5)
-    shares: Floats = field(default_factory=lambda: np.zeros(0))
+    told: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    bet: Any = None
     presumed: "AuditResult | None" = None
 
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted, whatever becomes of the one that is presumed."""
-        return self.claim.refuted_by(self.lower_bound, self.rho_bound)
+        return self.bound > self.claim.level
+
+    @property
+    def share(self) -> float:
+        """The bound over the claimed epsilon; of rho the root counts."""
+        if not self.claim.level:
+            return math.inf if self.bound else 0.0
+        share = self.bound / self.claim.level
+        return share if self.claim.rho is None else math.sqrt(share)
+
+    @property
+    def lower_bound(self) -> float:
+        """The bound of epsilon; of a claim of rho, that of Gaussian noise with this rho, at the claim's delta."""
+        if self.claim.rho is None or not self.bound or not self.claim.delta:
+            return self.bound if self.claim.rho is None else 0.0
+        return gaussian_epsilon(self.claim.delta, math.sqrt(2 * self.bound))
+
+    @property
+    def rho_bound(self) -> float | None:
+        """The bound of rho, if that is claimed; else None."""
+        return None if self.claim.rho is None else self.bound

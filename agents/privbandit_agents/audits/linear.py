@@ -69,49 +69,18 @@ class BlockGame(CounterGame):
         self.decoder = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), columns)
         self.covers = self.decoder.covers
 
-    def record(self, place: int, coin: float) -> tuple[int, float]:
-        """Return the arm and the reward of a canary."""
-        return place // DIM % 2, (1 + coin) / 2
-
     def served(self, agent: AnyAgent, coins: Floats) -> Floats:
         """Serve the canaries and then the others; return the noisy moments of both arms, shape (users, 2 (d + 1))."""
         thetas = np.zeros((2 * CANARIES, 2, DIM + 1))
         for t in range(2 * CANARIES):
-            arm, reward = self.record(t, coins[t]) if t < CANARIES else (t % 2, 0.5)
+            arm, reward = (t // DIM % 2, (1 + coins[t]) / 2) if t < CANARIES else (t % 2, 0.5)
             agent.update(self.contexts[t % DIM], arm, reward)
             thetas[t] = agent.release.reshape(DIM + 1, 2, DIM + 2)[..., -1].T  # type: ignore[attr-defined]
         told = thetas.reshape(2 * CANARIES, -1) * self.units[:, None]
         return np.asarray(told * (self.settings["shift"] * 2 * np.sqrt(DIM + 1)))
 
 
-class ArmGame(BlockGame):
-    """BlockGame in which a canary's coin says whether its record is in the block that is read, or in the other one.
-
-    The reward is 1 in any case. So a block without noise is seen even if the arm whose block it is was not played.
-    """
-
-    part = "the arm whose block has a record"
-    pair = "one arm or the other, with reward 1 at a unit vector"
-    unseen = "the Gram matrix, the two blocks together, and other pairs of records"
-    runs = 250
-
-    def prepare(self) -> None:
-        super().prepare()
-        places = np.arange(CANARIES)
-        together = Decoder(self.agent(0).counter, 2 * CANARIES, places.tolist(), places % DIM).covers
-        own = places // DIM % 2
-        self.covers = np.where(own == own[:, None], 0.5, -0.5) * together
-        self.average = together.sum(axis=1) / 2  # every block has half of the canaries' records
-
-    def scores(self, readings: Floats) -> Floats:
-        return np.asarray(super().scores(readings) - self.average)
-
-    def record(self, place: int, coin: float) -> tuple[int, float]:
-        own = place // DIM % 2
-        return own if coin > 0 else 1 - own, 1.0
-
-
-CounterGame.besides = (BlockGame, ArmGame)
+CounterGame.besides = (BlockGame,)
 
 
 class KeptSums(CanaryGame):

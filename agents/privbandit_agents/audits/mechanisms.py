@@ -103,7 +103,7 @@ def gumbel_top_k(request: Request) -> Game:
 
     names = ("chosen from the first half", "signed sum of values", "both")
     pair = "the first half of 10 coordinates 11, the rest 9, or the reverse"
-    return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, names)
+    return MechanismGame(pair, Claim(request.epsilon, request.delta, request.rho), sample, names)
 
 
 def exponential_choice(request: Request) -> Game:
@@ -118,7 +118,7 @@ def exponential_choice(request: Request) -> Game:
         return np.array([[float(mechanism.release(scores, rng))] for _ in range(runs)])
 
     pair = "scores 1/2 and -1/2, or -1/2 and 1/2"
-    claim = Claim(request.epsilon, request.delta, request.rho, gaussian_type=False)
+    claim = Claim(request.epsilon, request.delta, request.rho)
     return MechanismGame(pair, claim, sample, ("the second candidate is chosen",))
 
 
@@ -211,4 +211,5 @@ def objective_perturbation(request: Request) -> Game:
         return np.array([mechanism.minimise(of_world, rng)[0] for _ in range(runs)])
 
     pair = "feature 1 bought among 100 of -1, and its mirror image"
-    return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, ("minimiser",))
+    claim = Claim(request.epsilon, request.delta, None if request.published else request.rho)
+    return MechanismGame(pair, claim, sample, ("minimiser",))

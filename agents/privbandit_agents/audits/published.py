@@ -100,7 +100,8 @@ def fliphat_peeling(request: Request) -> Game:
 
     pair = "a user's features, and their negatives in all coordinates but the first"
     names = ("Laplace log-likelihood ratio", "projection on the difference")
-    return MechanismGame(pair, Claim(request.epsilon, request.delta), sample, names)
+    claim = Claim(request.epsilon, request.delta, None if request.published else request.rho)
+    return MechanismGame(pair, claim, sample, names)
 
 
 def private_cov(request: Request) -> Game:

@@ -24,7 +24,7 @@ from privbandit_agents.privacy.mechanisms.spherical import KNorm
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import UnaryEncoding
 from privbandit_agents.zoo.auto import Auto
-from privbandit_agents.zoo.entries import AGENTS, Entry
+from privbandit_agents.zoo.entries import AGENTS, CHECKS, Entry
 from privbandit_agents.zoo.explore import explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
@@ -49,20 +49,22 @@ class Target:
     published: float = 0.0
 
 
+WATCH = "the replay of exact losses, and the test of published noise and of choices"
+"""What looks at agents of which no game has power: both are in the conformance suite."""
 MANY = 150_000
-"""Runs that distinguish epsilon = 0.5 from 0.625 by Gaussian noise, and rare events."""
+"""Runs that distinguish epsilon = 0.5 from 0.625 by rare events."""
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
-    "gaussian": Target(mechanisms.gaussian, runs=MANY),
-    "private-value": Target(values.bounded_mean, runs=MANY),
+    "gaussian": Target(mechanisms.gaussian),
+    "private-value": Target(values.bounded_mean),
     "private-selection": Target(values.selection, runs=100_000),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=80_000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
     "k-norm": Target(partial(mechanisms.pure, KNorm), runs=MANY),
     "objective-perturbation": Target(mechanisms.objective_perturbation, runs=5000, published=math.inf),
-    "tree": Target(partial(mechanisms.first_term, BinaryTree), runs=MANY),
-    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz), runs=MANY),
+    "tree": Target(partial(mechanisms.first_term, BinaryTree)),
+    "toeplitz": Target(partial(mechanisms.first_term, SquareRootToeplitz)),
     "grr": Target(partial(mechanisms.category, KaryRandomizedResponse)),
     "oue": Target(partial(mechanisms.category, UnaryEncoding)),
     "subset": Target(partial(mechanisms.category, SubsetSelection)),
@@ -73,7 +75,7 @@ TARGETS: dict[str, Target] = {
     "lplr-ci": Target(published.lplr_ci, published=1),
     "lplr-wishart": Target(published.lplr_wishart, runs=MANY, published=1),
     "fliphat-peeling": Target(published.fliphat_peeling, runs=5000, delta=0.01, published=math.inf),
-    "private-cov": Target(published.private_cov, runs=MANY, published=math.inf),
+    "private-cov": Target(published.private_cov, published=math.inf),
     "lpct-report": Target(published.lpct_report, published=math.inf),
 }
 
@@ -115,7 +117,7 @@ def prepared(
 ) -> Iterator[Game]:
     """Yield the games of an audit target, each prepared when it is asked for.
 
-    There is one, or several that look at different parts of an agent.
+    There is one, or several that look at different parts of an agent; none of an agent at which ``WATCH`` looks.
 
     Args:
         name: a mechanism of ``TARGETS``, a private agent, ``"module:name"`` for one that a module registers, or
@@ -193,6 +195,8 @@ def agent_games(
     if config.get("people") is not None:
         kinds += (by_shape(name, JointPersonGame, LocalPersonGame, ShufflePersonGame),)
     entry, known = find(name), field_names(find(name).load().Config)
+    if not kinds:
+        return
     if asked["calibration"] == "published" and "calibration" not in known:
         raise ValueError(f"{name} has no published calibration.")
     asked["delta"] = kinds[0].delta if asked["delta"] is None else asked["delta"]
@@ -210,6 +214,8 @@ def agent_games(
 def game_classes(name: str) -> tuple[type[AgentGame], ...]:
     """Return the games of an agent that is audited, those of its entry or its shape, before any is prepared.
 
+    None if no game has power over it, and ``WATCH`` looks at it.
+
     Raises:
         ValueError: an agent that stands for others, promises nothing, or whose entry names no game.
     """
@@ -219,6 +225,8 @@ def game_classes(name: str) -> tuple[type[AgentGame], ...]:
         raise ValueError(f"{name} stands for other agents: audit these; `privbandit show {name}` names them.")
     if not issubclass(agent_class, LocalAgent | ShuffleAgent | CentralAgent):
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
+    if entry.audit == CHECKS:
+        return ()
     kind = resolve_name(entry.audit) if entry.audit else by_shape(name, JointGame, LocalGame, ShuffleGame)
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.records import usable, warn_of_ignored
+from privbandit_agents.base.rows import remembered
 from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
@@ -48,6 +49,7 @@ def best_arm(contexts: Array, scorer: Floats) -> Any:
         return (scored[..., -1] + np.sqrt(np.vecdot(bonus, bonus))).argmax(axis=-1)
 
 
+@remembered
 def with_intercept(contexts: ArrayLike) -> Floats:
     """Return (x / (0.7 sqrt(d)), 1) / sqrt(2), cut to the unit ball, of contexts (..., d): shape (..., d + 1).
 

@@ -18,10 +18,10 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from rich.console import Console
 
+from privbandit_agents.audits.bounds.power import power as power_by_runs
+from privbandit_agents.audits.bounds.power import power_of_less_noise
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays
-from privbandit_agents.audits.power import power as power_by_runs
-from privbandit_agents.audits.power import power_of_less_noise
 from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.running.progress import LATE, Steps, duration
@@ -133,14 +133,12 @@ def colored(verdict: str) -> list[str]:
 
 def said(results: Sequence[AuditResult], confidence: float, several: bool) -> str:
     """Return the verdict of results: the bound that refutes most, or the strongest one."""
-    best = max(results, key=lambda one: (one.refuted, one.claim.share(one.lower_bound, one.rho_bound)))
-    of_rho = best.claim.rho is not None and best.rho_bound is not None
-    name, bound = ("rho", best.rho_bound or 0.0) if of_rho else ("epsilon", best.lower_bound)
+    best = max(results, key=lambda one: (one.refuted, one.share))
+    name, bound = "epsilon" if best.claim.rho is None else "rho", best.bound
     if best.refuted:
         by = f" by {best.name.partition(', ')[2]}" if several and ", " in best.name else ""
         return f"REFUTED{by}: {name} >= {short(bound)} at {100 * confidence:.6g} %"
-    claimed = best.claim.rho if of_rho else best.claim.epsilon
-    return f"not refuted: strongest bound {short(bound)} of {name} {short(claimed or 0.0)}".replace(
+    return f"not refuted: strongest bound {short(bound)} of {name} {short(best.claim.level)}".replace(
         "of epsilon ", "of "
     )
 
@@ -245,22 +243,18 @@ def result_lines(found: Found, calibration: str) -> Iterator[str]:
 
 def claim_text(claim: Claim) -> str:
     text = f"epsilon = {claim.epsilon:.4g}" + (f", delta = {claim.delta:g}" if claim.delta else "")
-    kind = "Gaussian type" if claim.gaussian_type else "zCDP"
-    return text if claim.rho is None else f"{text} ({kind}, rho = {claim.rho:.4g})"
+    return text if claim.rho is None else f"{text} (rho = {claim.rho:.4g})"
 
 
 def bound_text(result: AuditResult) -> str:
-    text = f"epsilon >= {result.lower_bound:.4g}"
-    if result.rho_bound is None:
-        return text
-    return f"{text} (rho >= {result.rho_bound:.4g}" + (
-        ", the noise being Gaussian)" if result.claim.gaussian_type else ")"
-    )
+    if result.claim.rho is None:
+        return f"epsilon >= {result.bound:.4g}"
+    return f"rho >= {result.bound:.4g} (epsilon = {result.lower_bound:.4g} of Gaussian noise)"
 
 
 def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest true positive rate that the claim allows at false positive rates."""
-    if claim.rho is not None and claim.gaussian_type:
+    """Return the true positive rates that a claim of epsilon allows at false ones, or that Gaussian noise has."""
+    if claim.rho is not None:
         return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false) + (2 * claim.rho) ** 0.5))
     with np.errstate(over="ignore"):
         steep = np.exp(claim.epsilon) * false + claim.delta
@@ -338,7 +332,8 @@ def draw_trade_off(axes: Axes, found: Found) -> None:
     false = np.linspace(0, 1, 501)
     allowed = claimed_power(result.claim, false)
     axes.fill_between(false, false, allowed, color=CLAIM, alpha=0.12, linewidth=0)
-    axes.plot(false, allowed, color=CLAIM, label="the most that the claim allows")
+    most = "Gaussian noise of the claim" if result.claim.rho else "the most that the claim allows"
+    axes.plot(false, allowed, color=CLAIM, label=most)
     if STRONGER in power:
         more = claimed_power(result.claim.times(STRONGER), false)
         axes.plot(false, more, color=CLAIM, linestyle=":", label=f"at {STRONGER:g} times the claim")

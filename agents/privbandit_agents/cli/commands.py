@@ -410,7 +410,7 @@ def audit_target(
     with usage_errors("--runs"):
         runs = None if runs is None else at_most(10**8, runs=runs)
     with usage_errors("audit"):
-        from privbandit_agents.audits.registry import games, stronger
+        from privbandit_agents.audits.registry import WATCH, games, stronger
         from privbandit_agents.cli import audit
 
         asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "env": env}
@@ -418,6 +418,9 @@ def audit_target(
         truths = partial(stronger, name, audit.STRONGER, **asked)
         with err().status(f"pilot runs of {name}"):
             played = games(name, **asked)
+        if not played:
+            print(f"{name}: no game has power over its noise. What watches it: {WATCH}, by check_agent({name!r}, ENV).")
+            return 0
         found = audit.audited(played, truths, power, runs, seed, confidence, err())
     if not found:
         raise KeyboardInterrupt

@@ -275,5 +275,8 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""
         given = np.maximum(actions, 0).astype(np.int64, copy=False)
+        if len(given) == 1:  # numbers are quicker than arrays of one
+            known = given.item() if 0.5 < answers.item() < math.inf else 1 - given.item() if self.n_labels == 2 else -1
+            return np.array([known])
         right = (answers > 0.5) & (answers < math.inf)
         return given ^ ~right if self.n_labels == 2 else np.where(right, given, -1)

@@ -234,8 +234,7 @@ def columns(settings: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -
             kinds.setdefault(key, set()).add(kind_of(value))
     types = {"bool": api_pb2.DATA_TYPE_BOOL, "number": api_pb2.DATA_TYPE_FLOAT64, "string": api_pb2.DATA_TYPE_STRING}
     known = {key: types[min(kind)] if len(kind) == 1 else api_pb2.DATA_TYPE_UNSET for key, kind in kinds.items()}
-    first = sorted(known, key=lambda key: (key not in ("agent", "epsilon", "agent.epsilon"), "." in key))
-    infos = [api_pb2.HParamInfo(name=key, type=known[key]) for key in first]  # the tab opens with the first five
+    infos = [api_pb2.HParamInfo(name=key, type=kind) for key, kind in known.items()]
     told = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=name) for tag, name in metrics.items()]
     experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=told)
     return hparams_summary(hparams.EXPERIMENT_TAG, experiment=experiment)

@@ -24,6 +24,8 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
         return
     elsewhere = None if entry.audit or env_id.startswith("privbandit/") else env_id
     played = games(name, float(config.get("epsilon") or 1.0), env=elsewhere, config=config)
+    if not played:
+        return
     for game in played:
         # an honest agent is refuted in at most one of a thousand audits
         found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - 0.999) / len(played))

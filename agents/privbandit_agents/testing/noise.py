@@ -12,11 +12,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from privbandit_agents.audits.views.transcript import crowd, transcript
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.testing.picks import chances, rank, too_good
 from privbandit_agents.testing.replay import NotSeen, limited
-from privbandit_agents.testing.runs import environment, serve
+from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
 from privbandit_agents.zoo.registry import find, make
 
@@ -169,7 +170,8 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
             return Drawn({}, {}, set())
         writer = agent.watcher = Writer()
         env.reset(seed=seed)
-        serve(env, [agent], users)
+        for _ in transcript(agent, crowd(env, agent, users)):
+            pass
         if not writer.notes:
             return Drawn({}, {}, {"it never calls publish()"})
         published = releases_of(writer.notes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.audits.reports import parts_of
+from privbandit_agents.audits.views.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, CentralAgent, Devices, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from privbandit_agents.audits.pairs.attacks import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.testing.attacks import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
 from privbandit_agents.testing.runs import alike, environment, released, same_parts, same_state, without_generators
 from privbandit_agents.zoo.registry import make
 

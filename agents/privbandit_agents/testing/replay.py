@@ -8,19 +8,20 @@ loss of the pair, without any sampling. What still differs between them has been
 import copy
 import math
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, islice
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privbandit_agents.audits.games.readings import numbers
+from privbandit_agents.audits.pairs.records import Records
+from privbandit_agents.audits.pairs.targets import Record, targets
+from privbandit_agents.audits.views.transcript import numbers, transcript
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.testing.runs import alike, environment
-from privbandit_agents.testing.targets import Record, targets
 from privbandit_agents.testing.watchers import (
     Forcer,
     Release,
@@ -182,30 +183,29 @@ def script(
     env: Any, agent: AnyCurator, users: int, target: Array, record: Record, beside: Mapping[int, Record] | None = None
 ) -> list[Block]:
     """Serve users, some of whom have the given record, and others theirs; return the script of their actions."""
-    blocks, served = [], 1  # one was drawn before
-    start = 0
-    while served < users:
-        # at most 7 at once, so that schedules are looked at between releases too
-        n = min(agent.frozen_rounds(), users - served, 7)
-        contexts = env.upcoming(n)
-        for place, one in (beside or {}).items():
-            contexts = with_target(contexts, np.array([place - start]), one.context)
-        shown = with_target(contexts, target - start, record.context)
-        actions = chosen = np.asarray(agent.select_action(shown))
-        feedback = np.asarray(env.serve(actions).feedback, np.float64)
-        for place, one in (beside or {}).items():
-            actions = with_target(actions, np.array([place - start]), one.action)
-            feedback = with_target(feedback, np.array([place - start]), one.feedback)
-        answered = (
-            with_target(actions, target - start, record.action),
-            with_target(feedback, target - start, record.feedback),
-        )
-        agent.update(shown, *answered, **named(agent, target - start, start, n))
-        told = copy.deepcopy(getattr(agent, "release", None))
+    blocks, chose = [], list[tuple[Array, Array, Array, Array]]()
+
+    def served() -> Iterator[Records]:
+        start = 0  # one of the users was drawn before
+        while start < users - 1:
+            # at most 7 at once, so that schedules are looked at between releases too
+            n = min(agent.frozen_rounds(), users - 1 - start, 7)
+            contexts, own = env.upcoming(n), target - start
+            neighbours = [(np.array([place - start]), one) for place, one in (beside or {}).items()]
+            for row, one in neighbours:
+                contexts = with_target(contexts, row, one.context)
+            actions = chosen = np.asarray(agent.select_action(with_target(contexts, own, record.context)))
+            feedback = np.asarray(env.serve(actions).feedback, np.float64)
+            for row, one in neighbours:
+                actions, feedback = with_target(actions, row, one.action), with_target(feedback, row, one.feedback)
+            chose.append((chosen, contexts, actions, feedback))
+            yield replaced(agent, Records(contexts, actions, feedback), own, record, start)
+            start += n
+
+    for look in islice(transcript(agent, served()), 1, None):
         writer = agent.watcher
         published = len(writer.notes) if isinstance(writer, Writer) else 0
-        blocks.append(Block(chosen, contexts, actions, feedback, told, agent.frozen_rounds(), published))
-        served, start = served + n, start + n
+        blocks.append(Block(*chose.pop(), copy.deepcopy(look.released), look.frozen, published))
     return blocks
 
 
@@ -216,37 +216,47 @@ def with_target(column: Array, rows: Array, value: Any) -> Array:
     return column
 
 
-def named(agent: AnyCurator, rows: Array, start: int, n: int) -> dict[str, Array]:
-    """Return who n users are to an agent with people: the target is 0, all others come once; nothing to others."""
-    return {} if agent.people_seen is None else {"person": with_target(np.arange(start + 1, start + n + 1), rows, 0)}
+def replaced(agent: AnyCurator, users: Records, rows: Array, record: Record, start: int) -> Records:
+    """Return a block of users with the target's record in some rows; to an agent with people the target is 0.
+
+    All others come once. ``start`` users came before.
+    """
+    parts = zip((users.contexts, users.actions, users.feedback), record, strict=True)
+    ids = np.arange(start + 1, start + len(users.feedback) + 1)
+    known = None if agent.people_seen is None else with_target(ids, rows, 0)
+    return Records(*(with_target(column, rows, value) for column, value in parts), known)
 
 
 def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:
     """Serve a twin the script's users but one, and compare its output with the script."""
-    start = 0
-    for block in blocks:
-        row = target - start
-        shown = with_target(block.contexts, row, record.context)
-        chosen = np.asarray(twin.select_action(shown))
-        others = ~np.isin(np.arange(len(chosen)), row)
-        assert np.array_equal(chosen[others], block.chosen[others]), (
-            f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
-        )
-        answered = with_target(block.actions, row, record.action), with_target(block.feedback, row, record.feedback)
-        twin.update(shown, *answered, **named(twin, row, start, len(chosen)))
-        start += len(chosen)
+
+    def served() -> Iterator[Records]:
+        start = 0
+        for block in blocks:
+            rows = target - start
+            users = replaced(twin, Records(block.contexts, block.actions, block.feedback), rows, record, start)
+            chosen = np.asarray(twin.select_action(users.contexts))
+            others = ~np.isin(np.arange(len(chosen)), rows)
+            assert np.array_equal(chosen[others], block.chosen[others]), (
+                f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
+            )
+            yield users
+            start += len(chosen)
+
+    for block, look in zip(blocks, islice(transcript(twin, served()), 1, None), strict=True):
         assert len(forcer.exact) == block.published, (
-            f"{forcer.what}: publishes less than its twin after {start} users; when it does must not depend on data"
+            f"{forcer.what}: publishes less than its twin after {look.users} users; when it does must not depend on "
+            "data"
         )
         if forcer.script:
-            assert alike(getattr(twin, "release", None), block.release), (
-                f"{forcer.what}: release differs after {start} users though all that was published is the same; "
+            assert alike(look.released, block.release), (
+                f"{forcer.what}: release differs after {look.users} users though all that was published is the same; "
                 "raw data are read, or noise is drawn outside of publish()"
             )
         elif block.release is not None:
             twin.release = copy.deepcopy(block.release)
         assert twin.frozen_rounds() == block.frozen, (
-            f"{forcer.what}: frozen_rounds() differs after {start} users; when the policy changes must be public"
+            f"{forcer.what}: frozen_rounds() differs after {look.users} users; when the policy changes must be public"
         )
 
 

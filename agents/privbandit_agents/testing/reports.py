@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.audits.reports import parts_of
+from privbandit_agents.audits.pairs.attacks import Record
+from privbandit_agents.audits.views.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, LocalAgent
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.base.reports import Array, Inputs, Randomizer
-from privbandit_agents.testing.attacks import Record
 from privbandit_agents.testing.runs import alike, environment, same_parts, serve, without_generators
 from privbandit_agents.zoo.registry import make
 

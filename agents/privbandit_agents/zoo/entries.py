@@ -20,6 +20,10 @@ FAMILIES = {
 """The families of worlds by the names that entries give them, and the environment of each."""
 
 
+CHECKS = "checks"
+"""In place of a game of an entry: see ``Entry.audit``."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """An agent of the zoo.
@@ -31,7 +35,8 @@ class Entry:
         notion: its promise, as in a ``Guarantee``; "": whoever asks has to import the agent.
         arithmetic: ``"exact"`` or ``"real"``, as in a ``Guarantee``; "" where nothing is promised.
         defaults: settings that differ from the class's Config.
-        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape.
+        audit: ``"module:Game"``, the game that ``privbandit audit`` plays; "": the one for agents of this shape;
+            ``CHECKS``: none has power, and the conformance suite looks at the same noise.
         runs: how often an audit plays each world; None: the game's own number.
         secure: whether it takes ``noise="secure"``, with which it may be deployed.
         successor: the agent to take in its place; "": it is not retired.
@@ -66,16 +71,13 @@ def ours(
 
     ``kind`` lists the families and the promise: ``"linear sparse: local, exact, secure"``.
     """
-    game = audit and f"privbandit_agents.audits.{audit}"
+    game = audit if audit in ("", CHECKS) else f"privbandit_agents.audits.{audit}"
     families, _, promise = kind.partition(": ")
     notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
     promised = notion, arithmetic, defaults, game, runs, bool(secure)
     return Entry(home, summary, tuple(families.split()), *promised, successor)
 
-
-GAUSSIAN = 300_000
-"""Audits of reports with Gaussian noise: enough runs to separate epsilon = 0.5 from 0.625."""
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
@@ -160,7 +162,6 @@ AGENTS: dict[str, Entry] = {
         "local.linear.ldp_linucb:LDPLinUCB",
         "locally private LinUCB (Zheng et al. 2020)",
         "linear sparse: local, real, secure",
-        runs=GAUSSIAN,
     ),
     "ldp-greedy": ours(
         "local.linear.ldp_greedy:LDPGreedy",
@@ -171,14 +172,12 @@ AGENTS: dict[str, Entry] = {
         "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb with the theory's width",
         "linear sparse: local, real, secure",
-        runs=GAUSSIAN,
         bonus_scale=1.0,
     ),
     "sw-ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb whose server forgets old reports",
         "linear sparse: local, real, secure",
-        runs=GAUSSIAN,
         window=20_000,
     ),
     "ldp-sgd": ours(
@@ -268,7 +267,6 @@ AGENTS: dict[str, Entry] = {
         "local.gradients.pglm:PGLM",
         "noisy moments, scaled by public features (Wang et al. 2023)",
         "labels: local, real",
-        runs=GAUSSIAN,
     ),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
@@ -331,8 +329,7 @@ AGENTS: dict[str, Entry] = {
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
         "linear sparse: joint, exact, secure",
-        "games.pursuit:PursuitGame",
-        runs=100,
+        CHECKS,
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",
@@ -344,7 +341,7 @@ AGENTS: dict[str, Entry] = {
         "joint.assortments.dpmnl_approx:DPMNLApprox",
         "DPMNL under (epsilon, delta), its paper's benchmark",
         "assortments: joint, real",
-        "assortments:GramGame",
+        CHECKS,
     ),
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",

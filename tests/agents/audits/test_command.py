@@ -90,9 +90,9 @@ def test_the_first_line_is_the_verdict(
 
 
 def test_a_presumption_has_a_line_of_its_own_and_no_exit_code() -> None:
-    claim, curve = np.ones((2, 2)), np.zeros((2, 2))
-    presumed = AuditResult("a, batches", Claim.gaussian(1.0, 1e-5), 3.0, 0.3, 0.999, "", 100, curve)
-    result = AuditResult("a, batches", Claim(1.0, 1e-5), 0.5, None, 0.999, "", 100, claim, presumed=presumed)
+    curve = np.zeros((2, 2))
+    presumed = AuditResult("a, batches", Claim.gaussian(1.0, 1e-5), 0.3, 0.999, "", 100, curve)
+    result = AuditResult("a, batches", Claim(1.0, 1e-5), 0.5, 0.999, "", 100, curve, presumed=presumed)
     game: Any = None
     first, second = audit.verdict([audit.Found(game, result, None)], 0.999).splitlines()
     assert first == "not refuted: strongest bound .50 of 1"
@@ -118,7 +118,15 @@ def test_ctrl_c_says_what_stands_so_far(
         app(["audit", "jdp-linucb", "--runs", "20", "--no-power", "--out", str(tmp_path)])
     told = capsys.readouterr()
     assert ended.value.code == 130 and told.out.startswith("not refuted: strongest bound")
-    assert "interrupted after 1 of 3 games" in told.err
+    assert "interrupted after 1 of 2 games" in told.err
+
+
+@pytest.mark.parametrize("name", ["private-pursuit", "dpmnl-approx"])
+def test_an_agent_of_which_no_game_has_power_is_told_what_watches_it(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed = audited(tmp_path, capsys, name)
+    assert code == 0 and printed.startswith(f"{name}: no game has power") and "check_agent(" in printed
 
 
 @pytest.mark.parametrize(("effort", "runs"), [("quick", 5000), ("normal", 20_000), ("long", 80_000)])

@@ -6,7 +6,7 @@ from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.kernels import alike
 from privbandit_agents.audits.games.local import LocalGame
-from privbandit_agents.audits.reports import Contrast
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.labels import Labels
 
 

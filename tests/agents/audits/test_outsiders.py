@@ -12,7 +12,7 @@ from privbandit_agents.audits.games import joint
 from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.audits.reports import Contrast, flattened
+from privbandit_agents.audits.views.reports import Contrast, flattened
 from privbandit_agents.cli.commands import app
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.replay import NotSeen

@@ -1,5 +1,7 @@
 """The table of the auditing page: all targets, what the registry says of them, and shares as power."""
 
+import csv
+import io
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,23 +10,20 @@ import pytest
 from privbandit_agents.audits import MECHANISMS
 from privbandit_agents.audits.registry import TARGETS, games
 
-PAGE = Path(__file__).parents[3] / "docs" / "privacy" / "auditing.md"
+FILE = Path(__file__).parents[3] / "docs" / "privacy" / "audit-power.csv"
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return PAGE.read_text(encoding="utf-8")
+    return FILE.read_text(encoding="utf-8")
 
 
 def cells(text: str) -> list[list[str]]:
-    lines = text.splitlines()
-    start = lines.index(audits.heading()[0]) + 2
-    end = next(k for k in range(start, len(lines)) if not lines[k].startswith("|"))
-    return [line.strip("| ").split(" | ") for line in lines[start:end]]
+    return list(csv.reader(io.StringIO(text)))[1:]
 
 
 def test_the_table_is_what_the_command_writes_today(text: str) -> None:
-    assert audits.paged(text, {}) == text, "run `python benchmarks/audits.py --page docs/privacy/auditing.md`"
+    assert audits.tabled(text, {}) == text, f"run `python benchmarks/audits.py --table {FILE.name}`"
     named = {row[0].split("`")[1] for row in cells(text)}
     assert named == set(audits.own_targets()) and {"laplace", "private-pursuit", "shuffle-linucb"} <= named
 
@@ -38,24 +37,22 @@ def test_power_is_a_share_that_grows_with_the_truth_or_not_measured(text: str) -
 
 
 def test_what_is_missing_or_has_other_runs_is_not_measured(text: str) -> None:
-    """A target that the page forgot comes back, and numbers of other runs or of another claim do not count."""
-    row = next(line for line in text.splitlines() if line.startswith("| `laplace` |"))
-    seen, unseen = row.strip("| ").split(" | ")[1:3]
-    unknown = audits.line("laplace", seen, unseen, 1.0, 20_000, audits.UNKNOWN)
+    """A target that the table forgot comes back, and numbers of other runs or of another claim do not count."""
+    row = next(line for line in text.splitlines() if line.startswith("`laplace`,"))
+    (before,) = csv.reader([row])
     for less in (text.replace(row + "\n", ""), text.replace(row, row.replace("20,000", "19,000"))):
-        assert audits.paged(less, {}) == text.replace(row, unknown)
+        (found,) = (one for one in cells(audits.tabled(less, {})) if one[0] == "`laplace`")
+        assert found == audits.line("laplace", before[1], before[2], 1.0, 20_000, audits.UNKNOWN)
     measured = {"name": "laplace", "runs": 20_000, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}
     own, other = (
-        audits.paged(text, {("laplace", claim): [measured | {"claim": claim}]})
-        .split("| `laplace` |")[1]
-        .splitlines()[0]
-        for claim in (1.0, 4.0)
+        next(one for one in cells(audits.tabled(text, known)) if one[0] == "`laplace`")
+        for known in ({("laplace", claim): [measured | {"claim": claim}]} for claim in (1.0, 4.0))
     )
-    assert "| 20,000 | 0.10 | 0.20 | 0.30 | 0.40 | " in own and own.endswith(" | 7 |")
-    assert other.startswith(row.split("| `laplace` |")[1].split(" | 20,000 | ")[0]) and " | 0.20 | " in other
-    assert audits.paged(text, {("laplace", 2.0): [measured]}) == text
-    with pytest.raises(ValueError, match="no table"):
-        audits.paged("a page", {})
+    assert own[4:9] == ["20,000", "0.10", "0.20", "0.30", "0.40"] and own[-1] == "7"
+    assert other[:9] == before[:9] and other[10] == "0.20"
+    assert audits.tabled(text, {("laplace", 2.0): [measured]}) == text
+    with pytest.raises(ValueError, match="columns must be"):
+        audits.tabled("a page", {})
 
 
 @pytest.mark.parametrize("name", ["grr", "jdp-linucb", "dp-dqn", "newton-mnl", "dpmnl"])
@@ -74,8 +71,8 @@ def test_lists_name_the_mechanisms_that_the_registry_has() -> None:
 
 
 def test_a_game_that_an_audit_left_out_is_not_played(text: str) -> None:
-    measured = {"name": "private-pursuit, all releases", "runs": 100, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}
-    page = audits.paged(text, {("private-pursuit", 1.0): [measured], ("private-pursuit", 4.0): [measured]})
-    played, left_out = (row[5:] for row in cells(page) if row[0].startswith("`private-pursuit`"))
+    measured = {"name": "dpmnl, Gram matrix", "runs": 1000, "power": [0.1, 0.2, 0.3, 0.4], "seconds": 7.0}
+    table = audits.tabled(text, {("dpmnl", 1.0): [measured], ("dpmnl", 4.0): [measured]})
+    played, left_out = (row[5:] for row in cells(table) if row[0].startswith("`dpmnl`"))
     assert played[:4] == ["0.10", "0.20", "0.30", "0.40"] and played[5:] == ["0.20", "7"]
     assert left_out[:4] == [audits.NOT_PLAYED] * 4 and left_out[5:] == [audits.NOT_PLAYED, "0"]

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from privbandit_agents.base.rows import Products, blocks
+from privbandit_agents.base.rows import Products, blocks, remembered
 
 
 @pytest.mark.parametrize("most", [100, 3])
@@ -31,3 +31,22 @@ def test_the_products_of_a_group_are_those_of_its_rows_alone(groups: int) -> Non
         own = rows[group == number]
         assert np.allclose(found[number], own.T @ own, rtol=1e-12)
     assert not products.take().any()
+
+
+def test_the_value_of_one_row_is_kept_until_another_row_or_owner_asks() -> None:
+    asked: list[object] = []
+
+    class Doubling:
+        @remembered
+        def of(self, x: np.ndarray) -> np.ndarray:
+            asked.append(x)
+            return 2.0 * x
+
+    one, other, row = Doubling(), Doubling(), np.array([1.0, -0.0])
+    assert one.of(row).tolist() == one.of(row[None])[0].tolist() == [2.0, 0.0] and len(asked) == 1
+    row[0] = 3.0  # the caller's array may change
+    assert one.of(row).tolist() == [6.0, 0.0] and other.of(row).tolist() == [6.0, 0.0] and len(asked) == 3
+    assert one.of(row.astype(np.float32)).dtype == np.float32
+    assert one.of(np.ones((3, 2))).shape == (3, 2) and one.of(np.empty((0, 2))).shape == (0, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        one.of(row)[0] = 0.0

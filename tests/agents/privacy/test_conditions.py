@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from given import classification, clipped_derivatives
 from privbandit_agents import make
-from privbandit_agents.audits.games.three_labels import ThreeLabels
+from privbandit_agents.audits.pairs.three_labels import ThreeLabels
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.privacy.accounting.costs import pure, zcdp

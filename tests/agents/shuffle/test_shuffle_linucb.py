@@ -12,6 +12,7 @@ import pytest
 from privbandit_agents import AGENTS, Guarantee, Ledger, Settings, arms_with_features, load, make, n_arms, play, save
 from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.pairs.targets import Record, targets
 from privbandit_agents.base.settings import Budget
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import pure
@@ -21,7 +22,6 @@ from privbandit_agents.shuffle.shuffle_linucb import ShuffleLinUCB
 from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.shuffling import check_shuffle
-from privbandit_agents.testing.targets import Record, targets
 from privbandit_agents.zoo.entries import Entry
 
 LINEAR, NAME = "privbandit/Linear-v0", "shuffle-linucb"

@@ -1,6 +1,6 @@
-"""Bounds that hold with a stated confidence: of a mean, of rates, and of what two worlds show together.
+"""From numbers to epsilon, or rho.
 
-Three nouns: a *bet* (wealth that grows if the claim is false), a *mean* with its ends, a *stake*.
+Three nouns: a *guess* of the world (graded, and it may abstain), a *bet* on guesses against a claim, the *power* of it.
 """
 
 __all__: list[str] = []

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from privbandit_agents.audits.agents import CanaryGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import Billboard, changes
-from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
-from privbandit_agents.audits.reports import solved
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.views.reports import solved
+from privbandit_agents.audits.views.transcript import added, changes, portions, transcript
 
 SCOUTS, PILOTS = 2, 400
 """Runs that show what coins move in each pair, and runs that show the noise."""
@@ -85,10 +85,12 @@ class BatchCanaries(CanaryGame):
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
-        agent, self.most = self.agent(0), min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
-        board = Billboard(agent)
-        times = changes(agent, self.others[: self.most], board.look_at_noise, self.canaries)
-        return [0, *times], len(board.look_at_noise())
+        self.most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
+        times = changes(self.agent(0), self.others[: self.most], most=self.canaries)
+        agent, told = self.agent(0), np.zeros(0)
+        for look in transcript(agent, portions(self.others, times)):
+            told = added(told, look.news)
+        return [0, *times], len(told) or len(look.release)
 
     def moved(self, records: Records, places: NDArray[np.intp]) -> Floats:
         """Return the effects of these canaries' coins on the readings, shape (D, k)."""
@@ -106,20 +108,24 @@ class BatchCanaries(CanaryGame):
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve batch after batch; return the first release, and how each differs from the one before, shape (D,)."""
-        released, board = np.zeros((len(self.times) - 1, self.width)), Billboard(agent)
+        users, ends, ignored = self.others[: self.times[-1]], list[int](), set[int]()
+        contexts, actions, feedback = users.contexts.copy(), users.actions.copy(), users.feedback.copy()
         for k, (start, end) in enumerate(pairwise(self.times)):
-            users = self.others[slice(start, end)]
             if k in self.places:
-                tail = int(coins[self.places.index(k)] < 0)
-                record = self.records[np.array([tail])]
-                users = users[: len(users.feedback) - 1].then(record) if self.last else record.then(users[1:])
-            if k >= self.batches:  # of what these users let publish only the last is looked at
-                before, users = users[:-1], users[-1:]
-                agent.update(before.contexts, before.actions, before.feedback)
-                board.skip()
-            agent.update(users.contexts, users.actions, users.feedback)
-            told = board.look_at_noise()[: self.width]
-            released[k, : len(told)] = told
+                tail, place = int(coins[self.places.index(k)] < 0), end - 1 if self.last else start
+                contexts[place], actions[place] = self.records.contexts[tail], self.records.actions[tail]
+                feedback[place] = self.records.feedback[tail]
+            if k >= self.batches and end - 1 > start:  # of what these users let publish only the last is looked at
+                ignored.add(end - 1)
+                ends.append(end - 1)
+            ends.append(end)
+        released, told, at = np.zeros((len(self.times) - 1, self.width)), np.zeros(0), 0
+        for look in transcript(agent, portions(Records(contexts, actions, feedback), ends)):
+            if look.users and look.users not in ignored:
+                told = added(told, look.news)
+                seen = (told if len(told) else look.release)[: self.width]
+                released[at, : len(seen)] = seen
+                at += 1
         return np.diff(released, axis=0, prepend=0.0).ravel()
 
     def scores(self, readings: Floats) -> Floats:

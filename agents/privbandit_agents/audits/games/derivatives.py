@@ -39,7 +39,7 @@ class BatchGame(CanaryGame):
         agent = self.agent(0)
         share = agent.config.gradient_share
         promise, rho = agent.guarantee, max(share, 1 - share) * agent.rho
-        return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho, gaussian_type=False)
+        return Claim(promise.epsilon or math.inf, promise.delta or self.delta, rho)
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve a batch for each canary; return the releases, the first one before any batch: shape (k + 1, 2, 3)."""
@@ -143,7 +143,7 @@ class MinimiserGame(CanaryGame):
         promise, share = agent.guarantee, agent.config.mle_share
         if agent.mle.cost.rho:
             rho = agent.mle.cost.rho
-            return Claim(rho_to_epsilon(rho, self.delta), self.delta, rho, gaussian_type=False)
+            return Claim(rho_to_epsilon(rho, self.delta), self.delta, rho)
         return Claim(share * promise.epsilon, share * promise.delta)
 
     def served(self, agent: Any, coins: Floats) -> Floats:

@@ -11,11 +11,12 @@ from numpy.random import Generator
 from privbandit_agents.audits.agents import AgentGame, AnyAgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.games.readings import STATISTICS, Billboard, Exact, Layout, Readings, changes
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn
-from privbandit_agents.audits.schedules.game import ScheduleGame
-from privbandit_agents.audits.schedules.populations import populations
+from privbandit_agents.audits.games.schedules import ScheduleGame
+from privbandit_agents.audits.pairs.populations import populations
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, Records, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.views.readings import STATISTICS, Exact, Layout, Readings
+from privbandit_agents.audits.views.transcript import Board, added, changes, portions, transcript
 from privbandit_agents.zoo.registry import spaces_of
 
 PROBES = 32
@@ -72,10 +73,9 @@ class FirstRelease(AnyAgentGame[Scene]):
 
     def trial(self) -> list[int]:
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
-        most, agent = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN)), self.agent(0)
-        board = Billboard(agent)
+        most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         first = min(self.times, 8)  # looks at the first changes of the view; then users double from look to look
-        found = changes(agent, self.others[:most], lambda: np.append(self.acted(agent), board.look()), first) or [most]
+        found = changes(self.agent(0), self.others[:most], self.others.contexts[:PROBES], first) or [most]
         while len(found) < self.times and found[-1] < most:
             found.append(min(2 * found[-1], most))
         return found
@@ -113,7 +113,7 @@ class FirstRelease(AnyAgentGame[Scene]):
     def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.001) -> float:
         """Return the bound if it shows a fault, else 0."""
         bound = super().worth(held_out, alpha)
-        return bound if bound > (self.claim.epsilon if self.claim.rho is None else self.claim.rho) else 0.0
+        return bound if bound > self.claim.level else 0.0
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return how far apart the means of the releases are, by all runs: few of them may count the target at all."""
@@ -127,9 +127,13 @@ class FirstRelease(AnyAgentGame[Scene]):
 
     def collected(self, scene: Scene, world: int, runs: int, rng: Generator) -> tuple[Floats, list[list[Floats]]]:
         """Return the actions of each run, as indicators of arms, (runs, a), and its releases at all times."""
-        target = scene.pair.users(world, 1)
-        found = [self.readings(self.fresh(rng), target, scene.others, world) for _ in range(runs)]
+        users = self.script(scene, world)
+        found = [self.readings(self.fresh(rng), users, world) for _ in range(runs)]
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
+
+    def script(self, scene: Scene, world: int) -> Records:
+        """Return the records of the users of a run: the target, and the others after it."""
+        return scene.pair.users(world, 1).then(scene.others[1 : self.looks[-1]])
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
@@ -139,23 +143,24 @@ class FirstRelease(AnyAgentGame[Scene]):
                 row[k, : len(release)] = release[:width]
         return np.column_stack([actions, released.reshape(len(told), -1)])
 
-    def readings(self, agent: Any, target: Records, others: Records, world: int) -> tuple[list[Floats], list[Floats]]:
-        """Serve the target and then others; return the actions towards the probes and the releases, at all times."""
-        acted, released, board, served = list[Floats](), list[Floats](), Billboard(agent), 0
-        for look in self.looks:
-            users = others[np.arange(served, look) % len(others.feedback)]
-            users = users if served else target.then(users[1:])
-            agent.update(users.contexts, users.actions, users.feedback)
-            acted.append(self.acted(agent))
-            released.append(board.look())
-            served = look
-        if board.hidden is not None:
-            self.hidden[world], self.start = board.hidden, board.start
+    def readings(self, agent: Any, users: Records, world: int) -> tuple[list[Floats], list[Floats]]:
+        """Serve users; return actions towards probes, and the release and all publications, at all times."""
+        acted, released, board, told = list[Floats](), list[Floats](), Board(), np.zeros(0)
+        probes = self.others.contexts[:PROBES]
+        for look in transcript(agent, portions(users, self.looks), probes, board):
+            if not look.users:
+                self.start = len(look.release)
+                continue
+            told = added(told, look.news)
+            acted.append(self.indicators(look.chosen))
+            released.append(np.concatenate([look.release, told]))
+        if board.exact is not None:
+            self.hidden[world] = board.exact
         return acted, released
 
-    def acted(self, agent: Any) -> Floats:
+    def indicators(self, chosen: Any) -> Floats:
         """Return the actions towards the probes; of arms an indicator for each."""
-        (_, space), chosen = spaces_of(self.env), np.asarray(agent.select_action(self.others.contexts[:PROBES]))
+        _, space = spaces_of(self.env)
         if isinstance(space, Discrete):
             chosen = chosen[:, None] == np.arange(space.start, space.start + space.n)
         return np.asarray(chosen, np.float64).ravel()

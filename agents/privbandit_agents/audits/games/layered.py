@@ -12,8 +12,8 @@ import numpy as np
 
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.local import LocalGame
-from privbandit_agents.audits.games.pairs import arms
-from privbandit_agents.audits.records import Pair
+from privbandit_agents.audits.pairs.records import Pair
+from privbandit_agents.audits.pairs.scenes import arms
 
 ANGLE = np.arcsin(0.4999)
 """Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""

@@ -14,10 +14,10 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.games.pairs import local_pairs
-from privbandit_agents.audits.games.three_labels import ThreeLabels
-from privbandit_agents.audits.records import WORLD_HORIZON, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import Contrast, flattened, padded
+from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, Records, drawn, pairs
+from privbandit_agents.audits.pairs.scenes import local_pairs
+from privbandit_agents.audits.pairs.three_labels import ThreeLabels
+from privbandit_agents.audits.views.reports import Contrast, flattened, padded
 from privbandit_agents.base.agent import labels_of_contexts
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -101,8 +101,7 @@ class LocalGame(AnyAgentGame[Scene]):
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
         contrast, (bound, tie) = super().tried(scene, runs)
-        claimed = self.claim.epsilon if self.claim.rho is None else self.claim.rho
-        counts = scene.next is None or bound > 1.05 * claimed
+        counts = scene.next is None or bound > 1.05 * self.claim.level
         return contrast, (bound if counts else 0.0, tie)
 
     def scored(self, worlds: list[Floats]) -> tuple[Contrast, tuple[float, float]]:

@@ -6,6 +6,7 @@ looked at, as in every audit of a promise towards others.
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +16,9 @@ from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.joint import FirstRelease
 from privbandit_agents.audits.games.joint import Scene as JointScene
 from privbandit_agents.audits.games.local import NEW, LocalGame, Scene
-from privbandit_agents.audits.games.readings import Billboard
 from privbandit_agents.audits.games.shuffled import ShuffleGame
-from privbandit_agents.audits.records import USERS_A_RUN, Pair, Records, drawn, pairs
-from privbandit_agents.audits.reports import flattened
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, Records, drawn, pairs
+from privbandit_agents.audits.views.reports import flattened
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 
@@ -58,19 +58,10 @@ class JointPersonGame(FirstRelease):
     def further(self, best: list[JointScene]) -> list[JointScene]:
         return []
 
-    def readings(self, agent: Any, target: Records, others: Records, world: int) -> tuple[list[Floats], list[Floats]]:
-        """Serve the person's visits among the others'; return actions towards probes and releases, at all times."""
-        users = target.then(others)[np.where(self.ids, 1 + np.arange(len(self.ids)) % len(others.feedback), 0)]
-        acted, released, board, served = list[Floats](), list[Floats](), Billboard(agent), 0
-        for look in self.looks:
-            some, ids = users[served:look], self.ids[served:look]
-            agent.update(some.contexts, some.actions, some.feedback, ids)
-            acted.append(self.acted(agent))
-            released.append(board.look())
-            served = look
-        if board.hidden is not None:
-            self.hidden[world], self.start = board.hidden, board.start
-        return acted, released
+    def script(self, scene: JointScene, world: int) -> Records:
+        """Return the person's visits among the others'."""
+        users, others = scene.pair.users(world, 1).then(scene.others), len(scene.others.feedback)
+        return replace(users[np.where(self.ids, 1 + np.arange(len(self.ids)) % others, 0)], ids=self.ids)
 
 
 class LocalPersonGame(LocalGame):

@@ -8,8 +8,8 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.records import Pair, drawn
+from privbandit_agents.audits.pairs.records import Pair, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.base.state import rekey
 
 

@@ -171,10 +171,16 @@ def wide(rows: pl.DataFrame, value: str) -> tuple[list[int], Floats]:
 
 
 def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return an agent's columns of hparams: its name, its promise and its settings."""
+    """Return an agent's columns of hparams: its name, its promise and its settings.
+
+    The tab opens with the first five by the alphabet. A blank comes before a dot, so the name and the promise
+    are first.
+    """
     row: Mapping[str, Any] = rows.row(0, named=True)
-    keys = ["agent", *PROMISES, *(key for key in row if key.startswith("agent."))]
-    return {key: row[key] for key in keys if row.get(key) is not None and row[key] == row[key]}
+    promise = {f"agent {key}": row.get(key) for key in PROMISES}
+    settings = {key: value for key, value in row.items() if key.startswith("agent.")}
+    told = {"agent": row["agent"], **promise, **settings}
+    return {key: value for key, value in told.items() if value is not None and value == value}
 
 
 def move_trials(folder: Path) -> None:

@@ -49,9 +49,9 @@ function spec(lines, by, options) {
   const budgets = [...new Set(lines.filter((line) => !line.level).flatMap((line) => line.x))];
   const x = options.points
     ? { field: "x", type: "quantitative", title: options.x, scale: { type: "log", nice: false, padding: 12 }, axis: { format: "~g", values: budgets } }
-    : { field: "x", type: "quantitative", title: options.x, axis: { format: "," } };
+    : { field: "x", type: "quantitative", title: options.x, axis: { format: ",~f" } };
   const scale = by.log ? { type: "log", nice: false, padding: 8 } : { zero: true };
-  const y = { field: "mean", type: "quantitative", title: options.y, scale, axis: { format: "," } };
+  const y = { field: "mean", type: "quantitative", title: options.y, scale, axis: { format: ",~f" } };
   const tooltip = [
     { field: "name", title: "agent" }, { field: "x", title: options.x, format: "," }, { field: "mean", title: "regret", format: ",.4~r" },
     { field: "low", title: "95 % from", format: ",.4~r" }, { field: "high", title: "to", format: ",.4~r" },
@@ -128,10 +128,12 @@ function show() {
   const env = data.envs[by.env];
   filterTable(by);
   for (const heading of document.querySelectorAll("[data-env]")) heading.textContent = env;
+  for (const told of document.querySelectorAll("[data-world]")) told.hidden = told.dataset.world !== by.env;
   const frontier = data.frontier.filter((line) => fits({ ...line, epsilon: null, agent: line.level ? by.agent : line.agent, notion: line.level && by.group === "private" ? "joint" : line.notion }, by));
   const curves = data.curves.filter((line) => fits(line, by));
+  const users = Math.max(...data.curves.filter((line) => line.env === Number(by.env)).map((line) => line.x.at(-1)));
   turn = turn.then(() => draw("frontier", frontier.filter((line) => frontier.some((one) => !one.level)), { ...by, log: true }, {
-    x: "epsilon", y: "regret at the end", points: true,
+    x: "epsilon", y: `regret after ${users.toLocaleString("en-US")} users`, points: true,
     description: `Regret against epsilon in ${env}: ${frontier.map((line) => line.name).join(", ")}. The table of ranks has the numbers.`,
   })).then(() => draw("curves", curves, by, {
     x: "users served", y: "cumulative regret", points: false,

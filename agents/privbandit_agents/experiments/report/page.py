@@ -67,7 +67,7 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
     parts = {
         "title": html.escape(title),
         "summary": summary(frame),
-        "headlines": headlines(frame),
+        "headlines": headlines(frame, envs),
         "css": here.joinpath("page.css").read_text(encoding="utf-8"),
         "controls": controls(data),
         "ranks": rank_table(placed, envs),
@@ -91,9 +91,10 @@ def summary(frame: pl.DataFrame) -> str:
     return f"{trials:,} trial{'s' * (trials != 1)}: {', '.join(told)}."
 
 
-def headlines(frame: pl.DataFrame) -> str:
+def headlines(frame: pl.DataFrame, envs: Sequence[str]) -> str:
     """Return, for each world in which ``uniform`` played, the gain that each notion keeps at the epsilon nearest to 1.
 
+    The page shows that of the environment that is chosen; without scripts it shows all.
     Uniform play and the best action bound the gain, so an agent keeps 1 - regret / (regret of uniform play) of it.
     """
     last = frame.filter(pl.col("checkpoint") == pl.col("horizon"))
@@ -115,8 +116,16 @@ def headlines(frame: pl.DataFrame) -> str:
             of = [row for row in private if row["notion"] == notion and row["epsilon"] == near]
             if of:
                 parts.append(kept(min(of, key=lambda row: float(row["regret"])), uniform[0]["regret"], horizon))
-        sentences.append(f'<p class="headline">{html.escape(" ".join(parts))}</p>\n')
+        world = place_of(env, horizon, envs)
+        shown = "" if world is None else f' data-world="{world}"'
+        sentences.append(f'<p class="headline"{shown}>{html.escape(" ".join(parts))}</p>\n')
     return "".join(sentences)
+
+
+def place_of(env: str, horizon: int | None, envs: Sequence[str]) -> int | None:
+    """Return the number of a world among the choices, which tell the users where horizons differ; None if not there."""
+    names = (world_of(env), f"{world_of(env)}, {horizon:,} users" if horizon else "")
+    return next((envs.index(one) for one in names if one in envs), None)
 
 
 def kept(row: Mapping[str, Any], uniform: float, horizon: int) -> str:
@@ -228,13 +237,11 @@ def rank_table(placed: pl.DataFrame, envs: Sequence[str]) -> str:
     ]
     rows, lines = [], []
     for row in placed.to_dicts():
-        env = world_of(row["env"])
-        titled = f"{env}, {row['horizon']:,} users" if row["horizon"] else ""
-        name = next((one for one in (env, titled) if one in envs), None)
+        place = place_of(row["env"], row["horizon"], envs)
         notion = row["notion"] or "none"
         line = {"agent": row["label"].partition(" ")[0], "epsilon": row["epsilon"], "notion": notion}
-        lines.append({"line": json.dumps({**line, "env": None if name is None else envs.index(name)})})
-        rows.append({**row, "env": name or f"{row['env']} environments, over uniform"})
+        lines.append({"line": json.dumps({**line, "env": place})})
+        rows.append({**row, "env": f"{row['env']} environments, over uniform" if place is None else envs[place]})
     told = (
         "Agents by the interquartile mean of their final regret, with 95 % intervals by a bootstrap over seeds within "
         "each environment. Better than another: the probability of less regret than another agent of the group on a "

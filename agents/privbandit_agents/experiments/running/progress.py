@@ -122,14 +122,18 @@ class Bar(Steps):
         self.news(job, end)
 
     def advance(self, job: Job, end: Finished | Failure) -> None:
-        """Count a job; the first one that ends lets the time of all be estimated, which is said if it is long."""
+        """Count a job; those of the first ten seconds let the time of all be estimated, which is said if it is long.
+
+        The first job alone would not do: it waits for its process to start, which may take longer than a job.
+        """
         self.done += 1
         self.show(self.done, self.news(job, end))
         spent, left = time.monotonic() - self.started, self.total - self.done
-        if not self.announced and left:
+        if not self.announced and spent >= LATE:
             self.announced = True
-            if (ahead := spent * left / (self.done - self.skipped)) >= LATE:
-                self.say(f"{self.total:,} {self.unit} take about {duration(spent + ahead)}, by the first one.")
+            ran = self.done - self.skipped
+            if (ahead := spent * left / ran) >= LATE:
+                self.say(f"{self.total:,} {self.unit} take about {duration(spent + ahead)}, by the first {ran:,}.")
 
     def news(self, job: Job, end: Finished | Failure) -> str:
         """Return the line below the bar: a trial's final regret or a fit's best accuracy, mean over replications."""

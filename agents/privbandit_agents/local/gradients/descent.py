@@ -140,13 +140,15 @@ class GradientLearner(BatchLearner[S, Descent]):
 
     def encode(self, contexts: Floats, labels: Labels, theta: Floats) -> Floats:
         """Return what devices scale into the unit ball and randomize, shape (n, D)."""
-        return self.model.gradients(contexts, labels, theta) / self.clip
+        gradients = self.model.gradients(contexts, labels, theta)
+        return gradients if self.clip == 1 else gradients / self.clip
 
     def inputs(self, contexts: Floats, labels: Labels, server: Descent | None = None) -> Inputs:
         return inputs_of(self.device, self.encode(contexts, labels, (server or self.server).theta))
 
     def estimate(self, reports: Array) -> Floats:
-        return self.clip * self.device.estimate(reports)[:, 0]
+        estimates = self.device.estimate(reports)[:, 0]
+        return estimates if self.clip == 1 else self.clip * estimates
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         for _ in self.reports(self.server, contexts, labels, rng):

@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import remembered
 from privbandit_agents.privacy.vectors import lengths
 
 Function = Callable[[Floats], Floats]
@@ -46,6 +47,7 @@ class PublicFeatures:
     def dim(self) -> int:
         return len(self.mean) + 1
 
+    @remembered
     def __call__(self, x: Array) -> Floats:
         """Return the features of rows (n, d), shape (n, d + 1)."""
         rows = np.empty((len(x), self.dim))

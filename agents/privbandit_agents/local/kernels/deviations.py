@@ -9,7 +9,7 @@ import scipy
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.local.kernels.public import PublicModel
-from privbandit_agents.privacy.vectors import lengths
+from privbandit_agents.privacy.vectors import length, lengths
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,14 @@ def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
         labels: shape (n,).
     """
     middle = np.matmul(likely[:, None, :], moves)[:, 0]
-    return np.asarray(moves[np.arange(len(labels)), labels] - middle)
+    own = moves[:, labels.item()] if len(labels) == 1 else moves[np.arange(len(labels)), labels]
+    return np.asarray(own - middle)
 
 
 def units(vectors: Floats) -> Floats:
     """Return vectors (n, m) of length 1; those that are shorter than 1e-12 become 0."""
+    if len(vectors) == 1 and (norm := length(vectors[0])) > 1e-12:
+        return np.asarray(vectors / norm)
     norms = lengths(vectors)
     if np.minimum.reduce(norms, axis=None, initial=1.0) > 1e-12:
         return np.asarray(vectors / norms)

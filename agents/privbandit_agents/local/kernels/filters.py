@@ -28,7 +28,7 @@ class Filters:
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves", "scorer"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves", "still", "scorer"})
     scorer: Floats | None = None
     """Makes scores by the filter that serves, until it changes; None: not computed yet."""
 
@@ -39,6 +39,7 @@ class Filters:
         variances = np.array((1.0, 1.0, 0.3, 0.1))
         self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
         self.spreads = np.multiply.outer(variances, np.eye(field.dim))
+        self.still = self.likely(self.public, self.moves, 0)
         self.total = np.zeros(field.dim)
         self.lead, self.waiting = 0, 0
 
@@ -57,7 +58,9 @@ class Filters:
         """Let every filter learn from the mean of the estimates that wait, and choose the lead."""
         mean = self.total / self.waiting
         # what users were shown, at contexts that stand for theirs
-        shown, _ = self.likely(self.public, self.moves, self.lead)
+        moved = (self.likely(self.public, self.moves, j) for j in range(1, len(self.scores)))
+        places = [self.still, *moved]
+        shown, _ = places[self.lead]
         answers = shown.argmax(axis=1)
         right = np.take_along_axis(shown, answers[:, None], axis=1)[:, 0]
         most = np.maximum(right, 1 - right)
@@ -66,7 +69,7 @@ class Filters:
         noise[np.diag_indices_from(noise)] += self.noise + 1e-6
         noise /= self.waiting
         # every filter by itself
-        learned = [self.learned(j, mean, noise, about, answers, right) for j in range(len(self.scores))]
+        learned = [self.learned(j, places[j], mean, noise, about, answers, right) for j in range(len(self.scores))]
         means, spreads, gains = zip(*learned, strict=True)
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         best = 1 + int(self.scores[1:].argmax())
@@ -74,12 +77,20 @@ class Filters:
         self.total, self.waiting, self.scorer = np.zeros_like(mean), 0, None
 
     def learned(
-        self, which: int, mean: Floats, noise: Floats, about: Floats, answers: Labels, right: Floats
+        self,
+        which: int,
+        places: tuple[Floats, Floats],
+        mean: Floats,
+        noise: Floats,
+        about: Floats,
+        answers: Labels,
+        right: Floats,
     ) -> tuple[Floats, Floats, float]:
         """Return a filter's mean and covariance after a batch, and the log likelihood of the batch before.
 
         Args:
             which: of the filters.
+            places: what ``likely`` says of it at contexts that stand for the users'.
             mean: of the reports' estimates, shape (m,).
             noise: its covariance, shape (m, m).
             about: a report's mean per unit of surprise, at contexts that stand for the users', shape (N, m).
@@ -87,7 +98,7 @@ class Filters:
             right: the probability that devices have for these labels, shape (N,).
         """
         eta, spread = self.means[which], self.spreads[which]
-        likely, moderate = self.likely(self.public, self.moves, which)
+        likely, moderate = places
         own = np.take_along_axis(likely, answers[:, None], axis=1)[:, 0]
         off = mean - (own - right) @ about / len(about)
         score = -float(off @ np.linalg.solve(noise, off)) / 2
@@ -144,7 +155,7 @@ class Filters:
         for x, told in blocks(lambda: 512, contexts, labels):
             public, moves = self.field.moving(x)
             likely, _ = self.likely(public, moves, self.lead)
-            given = np.where(told >= 0, told, -1 - told)
+            given = np.maximum(told, -1 - told)
             p = likely[np.arange(len(given)), given]
             surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
             parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))

@@ -128,6 +128,8 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label; -1 minus the label that was given where, with more than two, it was wrong."""
         known = super().revealed(actions, answers)
+        if self.n_labels == 2:  # none is hidden
+            return known
         return np.where(known < 0, -1 - np.maximum(actions, 0).astype(np.int64, copy=False), known)
 
 

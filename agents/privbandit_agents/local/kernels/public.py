@@ -10,6 +10,7 @@ from numpy.random import Generator, default_rng
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.rows import remembered
 from privbandit_agents.local.gradients.models import PublicFeatures
 
 Block = KernelFeatures | PublicFeatures
@@ -56,6 +57,7 @@ class Features:
         parts = [weight**0.5 * features(x) for features, weight in zip(self.blocks, self.weights, strict=True)]
         return np.concatenate([*parts, np.full((len(x), 1), 0.3)], axis=1)
 
+    @remembered
     def kernels(self, x: Array) -> Floats:
         """Return what the features are linear in, by ``mixing``, of rows (n, d): shape (n, R)."""
         rows, apart = np.asarray(x, np.float64), None

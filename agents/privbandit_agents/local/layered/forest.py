@@ -5,11 +5,13 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 """
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.privacy.vectors import lengths
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,9 @@ class Forest:
 
     def level(self, rest: Array) -> Array:
         """Return k = max{k <= M : |phi_h| <= gamma^-k}, shape (n,)."""
-        norms = np.maximum(np.linalg.norm(rest, axis=1), np.finfo(float).tiny)
+        norms = np.maximum(lengths(rest)[:, 0], sys.float_info.min)
         steps = np.floor(-np.log(norms) / math.log(self.gamma) + 1e-12)
-        return np.asarray(np.clip(steps, 0, self.levels).astype(np.intp))
+        return np.minimum(np.maximum(steps, 0), self.levels).astype(np.intp)
 
     def descend(self, phi: Array, roots: Array, layers: int) -> Place:
         """Follow Figure 2 through ``layers`` layers; with all d of them this is Algorithm 6.

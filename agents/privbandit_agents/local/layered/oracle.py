@@ -99,6 +99,8 @@ class Oracle(ABC):
         cells = np.where((place.node >= 0) & (level < forest.levels), cells, -1)
         # what the path leaves of features and reward
         v = place.rest / forest.scale(level)[:, None]
+        if self.layer == 1:  # no path yet: y is within its bound, and there is nothing along
+            return cells, self.report.layout.lift(v, y, np.empty((len(x), 0)))
         left = y - place.predicted
         if self.config.calibration == "correct":
             bound = self.largest(place.node)

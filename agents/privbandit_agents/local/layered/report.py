@@ -62,10 +62,14 @@ class Layout:
             y: in [-1, 1], shape (n,).
             q: of norm at most 1, shape (n, h - 1).
         """
-        cross = (v[:, :, None] * q[:, None, :]).reshape(len(v), -1)
-        parts = np.ones((len(v), 1)), y[:, None] * v, cross
-        kept = [weight * part for weight, part in zip(self.weights[:3], parts, strict=True) if weight]
-        return Lifted(np.concatenate(kept, axis=1), v, self.weights[3])
+        w0, w1, w2, w3 = self.weights
+        head = np.empty((len(v), sum(self.sizes[:3])))
+        head[:, : self.sizes[0]] = w0
+        at = slice(self.sizes[0], self.sizes[0] + self.dim)
+        np.multiply(w1, y[:, None] * v, out=head[:, at])
+        if w2:
+            head[:, at.stop :] = w2 * (v[:, :, None] * q[:, None, :]).reshape(len(v), -1)
+        return Lifted(head, v, w3)
 
     def pack(self, v: Array, y: Array, q: Array) -> Array:
         """Return the statistics of users, shape (n, D); arguments as for ``lift``."""

@@ -55,6 +55,10 @@ class Cap:
         """Return draws of u_1, shape (n,), given that u lies in the cap or that it does not."""
         if self.dim == 1:
             return np.where(inside, 1.0, -1.0)
+        if len(uniforms) == 1:  # numbers are quicker than arrays of one
+            mass = self.mass if inside[0] else 1 - self.mass
+            height = 1 - 2 * float(scipy.special.betaincinv(self._half, self._half, uniforms.item() * mass))
+            return np.array([height if inside[0] else -height])
         low = scipy.special.betaincinv(self._half, self._half, uniforms * np.where(inside, self.mass, 1 - self.mass))
         heights: Floats = np.asarray(1 - 2 * low)
         np.negative(heights, out=heights, where=~inside)

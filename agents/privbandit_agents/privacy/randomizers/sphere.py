@@ -173,7 +173,6 @@ class Ahead:
         heights = randomizer.cap.heights(agree, uniforms[:, 3])
         self.stays = (agree | (uniforms[:, 2] < randomizer.staying)).tolist()
         self.u, self.up, self.heights = list(u), uniforms[:, 0].tolist(), heights.tolist()
-        self.across = np.sqrt(1 - heights**2).tolist()
         self.mean, self.step, self.clip = randomizer.mean, step_of(randomizer.dim**-0.5), randomizer._clip
 
     def report(self, user: int, value: Floats) -> Floats:
@@ -191,8 +190,9 @@ class Ahead:
                 np.negative(pole, out=pole)
             side = u - np.add.reduce(u * pole) * pole
             side /= max(length(side), LEAST)
-            side *= self.across[user]
-            pole *= self.heights[user]
+            height = self.heights[user]
+            side *= math.sqrt(1 - height * height)
+            pole *= height
             pole += side
         else:
             pole = u.copy()

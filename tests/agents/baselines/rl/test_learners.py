@@ -9,12 +9,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
+from privbandit_agents.audits.pairs.attacks import finite
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.baselines.rl import learners as rl
 from privbandit_agents.baselines.rl.adapter import to_sb3, vector_face
 from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
-from privbandit_agents.testing.attacks import finite
 from privbandit_agents.testing.runs import same_state
 from privbandit_agents.zoo.registry import can_play
 from stable_baselines3.common.env_checker import check_env

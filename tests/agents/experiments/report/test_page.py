@@ -156,7 +156,7 @@ def test_the_headline_says_what_is_kept_of_the_gain_and_what_may_be_deployed() -
 
     def told(*agents: str) -> list[str]:
         text = page(world.filter(pl.col("agent").is_in(agents)), "A title", [], "")
-        return re.findall(r'<p class="headline">(.*?)</p>', text)
+        return re.findall(r'<p class="headline" data-world="0">(.*?)</p>', text)
 
     (kept,), (lost,) = told("uniform", "private-pursuit", "fliphat"), told("uniform", "jdp-linucb")
     gain = 1 - regret["private-pursuit", 1.0] / regret["uniform", None]

@@ -8,12 +8,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.audits.games.pairs import joint_pairs
-from privbandit_agents.audits.records import drawn
+from privbandit_agents.audits.pairs.records import drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
 from privbandit_agents.testing import replay as replays
 from privbandit_agents.testing.replay import replay
-from privbandit_agents.testing.targets import targets
 
 LINEAR, NAME = "privbandit/Linear-v0", "reward-dp-linucb"
 WILD = [math.nan, math.inf, -math.inf, 1e308, -3.0, "one", None]

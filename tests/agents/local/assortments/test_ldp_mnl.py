@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.audits.games.local import LocalGame
-from privbandit_agents.audits.games.pairs import sets
 from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.pairs.scenes import sets
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.assortments.ldp_mnl import LDPMNL
 from privbandit_agents.local.linear.moments import MomentAgent

@@ -6,10 +6,10 @@ import pytest
 from given import clipped_derivatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
 from privbandit_agents.privacy.mechanisms.symmetric import svec
 from scipy.optimize import approx_fprime
+from searches import search_sensitivity
 
 WILD = st.sampled_from([0.0, 1.0, -3.0, 27.0, 1e38, -1e308, math.inf, math.nan])
 BOUNDS = {"radius": 1.0, "gradient_norm": 0.8, "trace": 0.3}

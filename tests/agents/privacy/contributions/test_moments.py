@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privbandit_agents.audits.sensitivity import search_sensitivity
 from privbandit_agents.base.rows import Products
 from privbandit_agents.local.linear.ldp_greedy import l1_bound
 from privbandit_agents.privacy.contributions.moments import (
@@ -22,6 +21,7 @@ from privbandit_agents.privacy.contributions.moments import (
     sensitivity,
     unpack,
 )
+from searches import search_sensitivity
 
 WILD = st.sampled_from([0.0, 1.0, -1.0, 0.3, 1e38, -1e38, 1e308, math.inf, -math.inf, math.nan])
 

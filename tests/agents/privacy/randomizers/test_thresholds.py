@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_laws import STEPS, Input, epsilon_of, law, realised, within
 from privbandit_agents.privacy.mechanisms import grid
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.randomizers import thresholds
@@ -14,7 +15,6 @@ from privbandit_agents.privacy.randomizers.categories import KaryRandomizedRespo
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
-from privbandit_agents.testing.laws import STEPS, Input, epsilon_of, law, realised, within
 
 EPSILONS = (1e-6, 0.1, 1.0, 16.0, 32.0, 40.0, 1000.0)
 SIGN = np.ones(1)

@@ -27,17 +27,19 @@ BEYOND = 1e6
 
 @dataclass(frozen=True)
 class Records:
-    """The records of n users: contexts (n, ...), actions (n, ...) and feedback (n,)."""
+    """The records of n users: contexts (n, ...), actions (n, ...) and feedback (n,); ``ids`` say who came, if given."""
 
     contexts: Array
     actions: Array
     feedback: Array
+    ids: Array | None = None
 
     def __getitem__(self, users: slice | Array) -> "Records":
-        return Records(self.contexts[users], self.actions[users], self.feedback[users])
+        ids = None if self.ids is None else self.ids[users]
+        return Records(self.contexts[users], self.actions[users], self.feedback[users], ids)
 
     def then(self, others: "Records") -> "Records":
-        """Return these users, and others after them."""
+        """Return these users, and others after them, of whom nobody says who came."""
         return Records(
             np.concatenate([self.contexts, others.contexts]),
             np.concatenate([self.actions, others.actions]),

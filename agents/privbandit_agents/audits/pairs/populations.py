@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.audits.records import BEYOND, Records, actions, answers, corners, drawn
+from privbandit_agents.audits.pairs.records import BEYOND, Records, actions, answers, corners, drawn
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 

@@ -1,17 +1,18 @@
 """The game of schedules with any joint agent: after which users its release changes, and its ``frozen_rounds``."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AnyAgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.readings import changes, numbers
-from privbandit_agents.audits.records import USERS_A_RUN, Records, drawn
-from privbandit_agents.audits.schedules.populations import opposites
+from privbandit_agents.audits.pairs.populations import opposites
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
+from privbandit_agents.audits.views.transcript import portions, transcript
 
 SEEDS = 2
 """Seeds of agents whose runs find boundaries; six further ones try them."""
@@ -106,14 +107,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     def trial(self) -> tuple[int, list[int] | slice]:
         """Return how many users a run has, and which numbers of the release do not change after every single user."""
         most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
-        agent = self.agent(0)
-        told = list[Floats]()
-
-        def look() -> Floats:
-            told.append(numbers(getattr(agent, "release", None)))
-            return told[-1]
-
-        changes(agent, drawn(self.env)[:most], look)
+        told = [look.release for look in transcript(self.agent(0), one_by_one(drawn(self.env)[:most]))]
         if len({len(release) for release in told}) > 1:
             return most, slice(None)
         always = (np.diff(np.array(told), axis=0) != 0).all(axis=0)
@@ -124,21 +118,18 @@ class ScheduleGame(AnyAgentGame[Boundary]):
 
         With ``start`` only users from there on count, up to the last of 4 changes.
         """
-        agent = self.agent(seed)
-        seen, before, left = np.zeros((2, self.users)), self.looked_at(agent), 4
-        for t in range(self.users):
-            agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
-            now = self.looked_at(agent)
-            seen[:, t] = not np.array_equal(now, before), min(agent.frozen_rounds(), USERS_A_RUN)
+        seen, left = np.zeros((2, self.users)), 4
+        looks = transcript(self.agent(seed), one_by_one(users[: self.users]))
+        before = next(looks).release[self.columns]
+        for t, look in enumerate(looks):
+            now = look.release[self.columns]
+            seen[:, t] = not np.array_equal(now, before), min(look.frozen, USERS_A_RUN)
             before = now
             if start is not None and t >= start:
                 left -= int(seen[0, t])
                 if not left:
                     break
         return seen[:, start or 0 :]
-
-    def looked_at(self, agent: Any) -> Floats:
-        return numbers(getattr(agent, "release", None))[self.columns]
 
     def observed(self, scene: Boundary, world: int, runs: int, rng: Generator) -> Floats:
         """Return the times of the next changes, and all that is seen from the target on."""
@@ -148,3 +139,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
             times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users))[:4]
             rows.append(np.concatenate([times, seen.ravel()]))
         return np.array(rows)
+
+
+def one_by_one(users: Records) -> Iterator[Records]:
+    return portions(users, range(1, 1 + len(users.feedback)))

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privbandit_agents.audits.records import BEYOND, Pair, Records, corners, pairs
+from privbandit_agents.audits.pairs.records import BEYOND, Pair, Records, corners, pairs
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 

@@ -11,7 +11,6 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-
 from privbandit_agents.privacy._validate import count, failure
 
 Floats = NDArray[np.float64]

@@ -1,15 +1,12 @@
 """Readings of a joint agent as numbers, and statistics that separate two worlds."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.records import Records
-from privbandit_agents.audits.reports import Contrast, flattened, solved
-from privbandit_agents.base.publish import Publication, Publisher
+from privbandit_agents.audits.views.reports import Contrast, solved
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
@@ -143,73 +140,3 @@ class Readings(NamedTuple):
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
         nearer = self.exact.distances(seen)
         return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single, *nearer])
-
-
-class Billboard:
-    """The public view of a curator: its release, and the sum of its publications.
-
-    A later look, less the one before, is then the sum of the publications between them, however many there were.
-
-    Attributes:
-        told: the sum of all publications up to the last look, in the order of a look's numbers.
-        hidden: the exact value of the first publication, if its length is that of the published one; else empty.
-        start: after how many numbers of the first look that publication is.
-    """
-
-    def __init__(self, agent: Any) -> None:
-        self.agent, self.news, self.told = agent, list[Floats](), np.zeros(0)
-        self.hidden: Floats | None = None
-        self.start = len(numbers(getattr(agent, "release", None)))
-        if isinstance(agent, Publisher):
-            agent.watcher = self
-
-    def __call__(self, made: Publication) -> Any:
-        released = made.draw()
-        self.news.append(numbers(released))
-        if self.hidden is None:
-            exact = numbers(made.exact)
-            self.hidden = exact if len(exact) == len(self.news[0]) else np.zeros(0)
-        return released
-
-    def look(self) -> Floats:
-        """Return the release, and after it the sum of all publications."""
-        news = np.concatenate([np.zeros(0), *self.news])
-        length = max(len(news), len(self.told))
-        self.told, self.news = filled(self.told, length) + filled(news, length), []
-        return np.concatenate([numbers(getattr(self.agent, "release", None)), self.told])
-
-    def skip(self) -> None:
-        """Forget the publications since the last look."""
-        self.news = []
-
-    def look_at_noise(self) -> Floats:
-        """Return the sum of all publications; the release, if there was none."""
-        seen = self.look()
-        return self.told if len(self.told) else seen
-
-
-def changes(agent: Any, users: Records, look: Callable[[], Floats], most: int | None = None) -> list[int]:
-    """Serve users one by one; return the numbers of users after which the view changes, up to a number of changes."""
-    found, before = list[int](), look()
-    for t in range(len(users.feedback)):
-        if len(found) == most:
-            break
-        agent.update(users.contexts[t : t + 1], users.actions[t : t + 1], users.feedback[t : t + 1])
-        now = look()
-        if not np.array_equal(now, before):
-            found.append(t + 1)
-        before = now
-    return found
-
-
-def filled(values: Floats, length: int) -> Floats:
-    """Return numbers (n,) with zeros after them, shape (length,)."""
-    return np.concatenate([values, np.zeros(length - len(values))])
-
-
-def numbers(release: object) -> Floats:
-    """Return a release as numbers, shape (D,); one that has others has none."""
-    try:
-        return np.asarray(flattened(release, 1)[0])
-    except TypeError:
-        return np.zeros(0)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 STEPS = 2**53

@@ -1,0 +1,127 @@
+"""The transcript of an agent: what anybody sees of it while a script of users is served."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.pairs.records import Records
+from privbandit_agents.audits.views.reports import flattened
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.publish import Publication, Publisher
+
+
+class Look(NamedTuple):
+    """What is seen after some users.
+
+    Attributes:
+        users: who were served.
+        release: as numbers, shape (D,).
+        news: publications since the look before, as numbers, shape (D',).
+        frozen: ``frozen_rounds`` of the agent.
+        chosen: actions towards the probes; empty if there are none.
+        released: the release itself, which the agent may change later.
+    """
+
+    users: int
+    release: Floats
+    news: Floats
+    frozen: int
+    chosen: Array
+    released: Any
+
+    def differs(self, before: "Look") -> bool:
+        """Return whether the release or the actions have changed, or something was published."""
+        same = np.array_equal(self.release, before.release) and np.array_equal(self.chosen, before.chosen)
+        return bool(len(self.news)) or not same
+
+
+class Board:
+    """A watcher of publications.
+
+    Attributes:
+        exact: value that the first publication hides, if its length is that of the published one; else empty.
+    """
+
+    def __init__(self) -> None:
+        self.news = list[Floats]()
+        self.exact: Floats | None = None
+
+    def __call__(self, made: Publication) -> Any:
+        released = made.draw()
+        self.news.append(numbers(released))
+        if self.exact is None:
+            exact = numbers(made.exact)
+            self.exact = exact if len(exact) == len(self.news[0]) else np.zeros(0)
+        return released
+
+
+def transcript(
+    agent: Any, script: Iterable[Records], probes: Array | None = None, board: Board | None = None
+) -> Iterator[Look]:
+    """Serve an agent block after block of users; yield what is seen before the first and after each.
+
+    Args:
+        agent: fresh.
+        script: records of the users, who are served together block by block.
+        probes: contexts towards which the agent acts at each look; None: at none.
+        board: keeps the first publication's exact value; an agent that has a watcher keeps that one.
+    """
+    board, users = board or Board(), 0
+    if isinstance(agent, Publisher) and agent.watcher is None:
+        agent.watcher = board
+
+    def look() -> Look:
+        chosen = np.zeros(0) if probes is None else np.asarray(agent.select_action(probes))
+        news, board.news = np.concatenate([np.zeros(0), *board.news]), []
+        released = getattr(agent, "release", None)
+        return Look(users, numbers(released), news, agent.frozen_rounds(), chosen, released)
+
+    yield look()
+    for block in script:
+        agent.update(block.contexts, block.actions, block.feedback, *(() if block.ids is None else (block.ids,)))
+        users += len(block.feedback)
+        yield look()
+
+
+def crowd(env: Any, agent: Any, users: int) -> Iterator[Records]:
+    """Yield users whom an environment draws, with the actions that the agent chooses for them."""
+    while users:
+        n = min(agent.frozen_rounds(), users)
+        contexts = env.upcoming(n)
+        actions = np.asarray(agent.select_action(contexts))
+        yield Records(contexts, actions, env.serve(actions).feedback)
+        users -= n
+
+
+def portions(users: Records, ends: Sequence[int]) -> Iterator[Records]:
+    """Yield users in blocks, of which the last ones are numbers ``ends``."""
+    for start, end in zip((0, *ends), ends, strict=False):
+        yield users[start:end]
+
+
+def changes(agent: Any, users: Records, probes: Array | None = None, most: int | None = None) -> list[int]:
+    """Serve users one by one; return the numbers of users after which the view changes, up to a number of changes."""
+    found, before = list[int](), None
+    for look in transcript(agent, portions(users, range(1, 1 + len(users.feedback))), probes):
+        if before is not None and look.differs(before):
+            found.append(look.users)
+        if len(found) == most:
+            break
+        before = look
+    return found
+
+
+def added(told: Floats, news: Floats) -> Floats:
+    """Return the sum of two lists of numbers, the shorter of which counts as 0 at its end."""
+    length = max(len(told), len(news))
+    return np.pad(told, (0, length - len(told))) + np.pad(news, (0, length - len(news)))
+
+
+def numbers(release: object) -> Floats:
+    """Return a release as numbers, shape (D,); one that has others has none."""
+    try:
+        return np.asarray(flattened(release, 1)[0])
+    except TypeError:
+        return np.zeros(0)

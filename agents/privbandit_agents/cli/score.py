@@ -32,7 +32,7 @@ from privbandit_envs.files import atomic
 
 QUICK_SEEDS = 2
 SLOW = "shuffle-linucb sw-linucb squarecb regcb lints epsilon-greedy ppo a2c dqn".split()
-FEW_SEEDS = 4
+SLOW_SEEDS, SIDE_SEEDS = 2, 3
 """Seeds of references that are slow, and of all at budgets other than 1."""
 FEW_USERS = 5000
 """The longest task of references whose networks learn from every user."""
@@ -212,9 +212,9 @@ def zoo() -> list[str]:
 def plan_of(name: str, suite: Suite) -> Plan:
     """Return what a reference plays: all that it can with fewer seeds where it is slow, or short tasks of networks."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
-    few = slice(FEW_SEEDS)
+    slow = SLOW_SEEDS if name in SLOW else len(suite.seeds)
     parts = [
-        (task, budget, trials[few] if name in SLOW or budget not in ("1", OPEN) else trials)
+        (task, budget, trials[: slow if budget in ("1", OPEN) else min(slow, SIDE_SEEDS)])
         for task, budget, trials in parts
     ]
     if ".rl.learners" in find(name).agent:

@@ -55,26 +55,29 @@ class Place:
     better: float
 
 
-def board_tasks(suite: Suite, family: str, unit: str) -> list[Task]:
-    """Return a board's tasks: those with returning people where a person is promised a budget, else the others."""
-    return [
-        task for task in suite.tasks.values() if task.family == family and (task.people is not None) == (unit == PERSON)
-    ]
+def board_tasks(suite: Suite, board: Board) -> list[Task]:
+    """Return a board's tasks: those with returning people if a person is promised a budget, else the others.
+
+    Without a promise all tasks are on one board.
+    """
+    own = [task for task in suite.tasks.values() if task.family == board.family]
+    return [task for task in own if board.notion == OPEN or (task.people is not None) == (board.unit == PERSON)]
 
 
 def boards_of(record: Record, suite: Suite) -> Iterator[Board]:
     """Yield the boards on which an agent has a place."""
     families = dict.fromkeys(suite.tasks[name].family for name in record.regrets)
     for family in families:
-        for unit in (VISIT, PERSON):
-            if any(task.name in record.regrets for task in board_tasks(suite, family, unit)):
-                yield Board(family, record.notion, unit)
+        for unit in (VISIT,) if record.notion == OPEN else (VISIT, PERSON):
+            board = Board(family, record.notion, unit)
+            if any(task.name in record.regrets for task in board_tasks(suite, board)):
+                yield board
 
 
 def scores_on(board: Board, record: Record, suite: Suite, epsilon: float, seeds: int) -> list[Floats]:
     """Return an agent's scores in each task of a board that it was asked, each shape (seeds,)."""
     budget = OPEN if record.notion == OPEN else budget_name(epsilon)
-    found = (record.scores(task, budget, seeds) for task in board_tasks(suite, board.family, board.unit))
+    found = (record.scores(task, budget, seeds) for task in board_tasks(suite, board))
     return [scores for scores in found if scores is not None]
 
 
@@ -113,7 +116,7 @@ def placed(
         seeds: how many there are; default: the suite's.
     """
     seeds = seeds or len(suite.seeds)
-    asked = len(board_tasks(suite, board.family, board.unit))
+    asked = len(board_tasks(suite, board))
     scores = {
         name: scores_on(board, record, suite, epsilon, seeds)
         for name, record in records.items()
@@ -127,7 +130,7 @@ def placed(
         rank = 1 + sum(other > found[name].value for other in ranked) if len(scores[name]) == asked else None
         after = next((other for other in order[i + 1 :] if len(scores[other]) == len(scores[name])), None)
         better = np.nan if after is None else improvement(scores[name], scores[after])
-        played = sum(task.name in records[name].regrets for task in board_tasks(suite, board.family, board.unit))
+        played = sum(task.name in records[name].regrets for task in board_tasks(suite, board))
         places[name] = Place(found[name], rank, played, better)
     return places
 

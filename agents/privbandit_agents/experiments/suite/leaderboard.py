@@ -58,7 +58,7 @@ def section(board: Board, records: Mapping[str, Record], suite: Suite) -> Iterat
     places = placed(board, records, suite, RANKED)
     others = [one for one in suite.budgets if one != RANKED and board.notion != OPEN]
     sides = {budget_name(one): placed(board, records, suite, one) for one in others}
-    count = len(board_tasks(suite, board.family, board.unit))
+    count = len(board_tasks(suite, board))
     yield from (f"## {board.title[0].upper()}{board.title[1:]}", "")
     yield head("rank", "agent", "score", "better than the next", *(f"at {one}" for one in sides), "tasks")
     for name, place in places.items():

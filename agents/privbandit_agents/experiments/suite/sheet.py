@@ -93,7 +93,7 @@ class Sheet:
             mine = places[self.record.agent]
             others = {name: places[name] for name in self.rivals(board) if name in places and places[name].rank}
             best = max(others, key=lambda name: others[name].score.value, default="")
-            asked = board_tasks(self.suite, board.family, board.unit)
+            asked = board_tasks(self.suite, board)
             found.append(
                 {
                     **{"board": board.title, "family": board.family, "notion": board.notion, "unit": board.unit},
@@ -109,7 +109,7 @@ class Sheet:
         """Return a row for each task: the score at each budget, and the best reference of the same promise."""
         found: list[dict[str, Any]] = []
         for board in self.boards:
-            for task in board_tasks(self.suite, board.family, board.unit):
+            for task in board_tasks(self.suite, board):
                 if task.name in self.record.regrets or task.name in self.record.refused:
                     found.append(self.task_row(task, board))
         return found
@@ -137,7 +137,7 @@ class Sheet:
         at = OPEN if self.record.notion == OPEN else budget_name(self.epsilon)
 
         def played(record: Record) -> list[Any]:
-            tasks = board_tasks(self.suite, board.family, board.unit)
+            tasks = board_tasks(self.suite, board)
             return [record.regrets.get(task.name, {}).get(at, [])[: self.seeds] for task in tasks]
 
         mine = played(self.record)
@@ -304,7 +304,7 @@ class Sheet:
         axis.set(title="Score by group", xlabel="score (hollow: the best reference of the same promise)")
 
     def in_group(self, board: Board, group: str) -> list[Task]:
-        return [task for task in board_tasks(self.suite, board.family, board.unit) if task.group == group]
+        return [task for task in board_tasks(self.suite, board) if task.group == group]
 
     def best_rival(self, board: Board, tasks: Sequence[Task], budget: str) -> float | None:
         """Return the highest score of a reference over tasks; None without one."""
@@ -358,7 +358,7 @@ class Sheet:
 
     def on_board(self, board: Board, record: Record) -> list[Any]:
         at = OPEN if record.notion == OPEN else budget_name(self.epsilon)
-        found = (record.scores(task, at, self.seeds) for task in board_tasks(self.suite, board.family, board.unit))
+        found = (record.scores(task, at, self.seeds) for task in board_tasks(self.suite, board))
         return [one for one in found if one is not None]
 
 

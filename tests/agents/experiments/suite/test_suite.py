@@ -30,7 +30,7 @@ from privbandit_agents.experiments.suite.records import (
     write_references,
 )
 from privbandit_agents.experiments.suite.tasks import OPEN, ChangedWorldError, Suite, Task, load_suite
-from privbandit_agents.zoo.entries import AGENTS, FAMILIES
+from privbandit_agents.zoo.entries import AGENTS
 
 SUITE = load_suite()
 GROUPS = {
@@ -67,7 +67,7 @@ def test_a_pin_tells_a_change_in_the_sixth_digit_from_none() -> None:
 
 
 def test_the_suite_has_five_families_and_the_named_groups() -> None:
-    assert {task.family for task in SUITE.tasks.values()} == set(list(FAMILIES)[:5])
+    assert {task.family for task in SUITE.tasks.values()} == {"linear", "sparse", "assortments", "labels", "clicks"}
     assert {task.group for task in SUITE.tasks.values()} == GROUPS
     assert list(SUITE.budgets) == [0.5, 1, 4] and SUITE.delta == 1e-5
     sources = {task.world["source"] for task in SUITE.tasks.values() if task.family == "labels"}
@@ -128,7 +128,8 @@ def test_agents_are_ranked_within_a_family_and_a_promise_alone() -> None:
     assert {name: place.rank for name, place in places.items()} == {"half": None, "good": 1, "bad": 2}
     assert places["good"].score.value == pytest.approx(0.75) and places["bad"].score.value == pytest.approx(0.25)
     assert places["good"].better == pytest.approx((1 + 0.5) / 2) and places["half"].played == 1
-    assert placed(Board("linear", "none", VISIT), records, suite, 1.0)["open"].score.value == pytest.approx(1.0)
+    open_place = placed(Board("linear", "none", VISIT), records, suite, 1.0)["open"]
+    assert open_place.score.value == pytest.approx(1.0) and open_place.rank is None  # it lacks the returning people
 
 
 def test_a_refused_task_has_score_zero_and_harm_is_shown() -> None:
@@ -144,7 +145,7 @@ def test_promises_to_a_person_stand_on_a_board_of_their_own() -> None:
     suite = made_up()
     whole = Record("whole", "joint", {name: {"1": [100.0] * 4} for name in suite.tasks})
     assert all_boards({"whole": whole}, suite) == [Board("linear", "joint", VISIT), Board("linear", "joint", PERSON)]
-    assert [task.name for task in board_tasks(suite, "linear", PERSON)] == ["again"]
+    assert [task.name for task in board_tasks(suite, Board("linear", "joint", PERSON))] == ["again"]
     assert overall(whole, suite, 1.0).value == pytest.approx(0.5)
     assert suite.settings("jdp-linucb", suite.tasks["again"], 1) == {"epsilon": 1, "delta": 1e-5, "people": 5}
     assert suite.settings("jdp-linucb", suite.tasks["one"], 1) == {"epsilon": 1, "delta": 1e-5}
@@ -171,7 +172,11 @@ def test_records_survive_their_file(tmp_path: Path) -> None:
 
 def test_every_agent_has_a_reference_in_a_file_that_fits() -> None:
     assert reference_file().stat().st_size <= 1_000_000
-    assert set(references()) == {name for name, entry in AGENTS.items() if not entry.successor}
+    families = {task.family for task in SUITE.tasks.values()}
+    ours = {
+        name: entry for name, entry in AGENTS.items() if entry.agent.startswith("privbandit_") and not entry.successor
+    }
+    assert set(references()) == {name for name, entry in ours.items() if families & set(entry.families)}
     for name, found in references().items():
         assert found.notion == AGENTS[name].notion and found.regrets, name
 
@@ -195,7 +200,7 @@ def test_a_task_asks_something(name: str) -> None:
 def test_the_order_of_agents_is_stable() -> None:
     """At epsilon = 1, by two disjoint halves of the seeds, on boards of five agents or more."""
     found = {board: stability(board, references(), SUITE) for board in all_boards(references(), SUITE)}
-    many = {board: agreement for board, (agents, agreement) in found.items() if agents >= 5 and board.unit == VISIT}
+    many = {board: agreement for board, (agents, agreement) in found.items() if agents >= 5}
     assert len(many) >= 5 and all(agreement >= 0.9 for agreement in many.values()), many
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
+from privbandit_agents.privacy.randomizers.thresholds import STEPS
 
-STEPS = 2**53
 PRECISE = Context(prec=60)
 Array = NDArray[Any]
 Law = dict[bytes, Fraction]

@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import scipy
-from exact_laws import STEPS, Input, epsilon_of, law, realised, within
+from exact_laws import Input, epsilon_of, law, realised, within
 from harness import Options, Row, main
 from numpy.typing import NDArray
 from privbandit_agents import AGENTS, make
@@ -36,6 +36,7 @@ from privbandit_agents.privacy.randomizers.coins import CoinSums
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.thresholds import STEPS
 from privbandit_agents.shuffle.shuffle_linucb import Config
 from privbandit_agents.zoo.registry import can_play
 

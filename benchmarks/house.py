@@ -2,6 +2,7 @@
 
     python benchmarks/house.py                   all of it, with the agents of the tutorial
     python benchmarks/house.py my_agent.py       the files that ten rounds of your agent enter
+    python benchmarks/house.py --pages           words, habits of prose and long sentences of each page
 
 Numbers are printed and nothing is asserted: they show a trend.
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 import gymnasium as gym
 from privbandit_agents import make
+from privbandit_agents.base.settings import Settings
 from privbandit_agents.zoo.entries import AGENTS
 
 import privbandit_envs  # noqa: F401 (registers the environments)
@@ -30,7 +32,9 @@ PROSE = {
     '"whose", "of which"': re.compile(r"\b(?:whose|of which|of whom)\b"),
     "things that tell or say": re.compile(r"\b(?:tells?|says?|told)\b"),
 }
-"""Habits that docstrings are counted for."""
+"""Habits that docstrings and pages are counted for."""
+LONG = 28
+"""Words of a sentence, beyond which it is counted as long."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -77,11 +81,11 @@ def plain_numbers(tree: ast.Module) -> int:
     return count
 
 
-def tuning_fields(tree: ast.Module) -> int:
+def tuning_fields(name: str, tree: ast.Module) -> int:
     """Return how many numbers classes hold by default, but for those of settings, which are counted by agent."""
     count = 0
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name != "Config" and not node.name.endswith("Settings"):
+        if isinstance(node, ast.ClassDef) and not issubclass(getattr(import_module(name), node.name, int), Settings):
             for inner in node.body:
                 if isinstance(inner, ast.AnnAssign | ast.Assign) and isinstance(inner.value, ast.Constant):
                     count += type(inner.value.value) in (int, float)
@@ -176,14 +180,59 @@ def folders() -> dict[str, int]:
     return dict(lines.most_common())
 
 
+def prose_of(page: str) -> list[str]:
+    """Return the sentences of a page without code, tables, headings and links' targets; a formula is one word."""
+    text = re.sub(r"^(`{3,}).*?^\1", "", page, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(?:[|#].*|---\n.*?\n---)$", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"\$\$.*?\$\$", "\n\n", text, flags=re.DOTALL)
+    text = re.sub(r"\$[^$]+\$|`[^`]+`", "X", text)
+    text = re.sub(r"!\[[^]]*\]\([^)]*\)|<[^>]+>", "", text)
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text)
+    found = [one for part in parts for one in re.split(r"(?<=[.!?;:])\s+(?=[^a-z])", " ".join(part.split()))]
+    return [one for one in found if len(one.split()) > 1]
+
+
+def pages() -> None:
+    """Print words of each page, with and without tables, habits in 1 000 words, and the share of long sentences."""
+    print(f"words, without tables, {', '.join(PROSE)}, long sentences, page")
+    total: Counter[str] = Counter()
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        sentences = prose_of(text)
+        counts = Counter({habit: len(pattern.findall(" ".join(sentences))) for habit, pattern in PROSE.items()})
+        counts["words"] = len(text.split())
+        counts["plain"] = len(" ".join(line for line in text.splitlines() if not line.lstrip().startswith("|")).split())
+        counts["sentences"], counts["long"] = len(sentences), sum(len(one.split()) > LONG for one in sentences)
+        total += counts
+        print(*row(counts), path.relative_to(ROOT))
+    print(*row(total), "all pages")
+
+
+def row(counts: Counter[str]) -> list[str]:
+    shares = [f"{1000 * counts[habit] / max(counts['plain'], 1):6.2f}" for habit in PROSE]
+    return [
+        f"{counts['words']:6}",
+        f"{counts['plain']:6}",
+        *shares,
+        f"{counts['long'] / max(counts['sentences'], 1):6.1%}",
+    ]
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--pages"]:
+        return pages()
     for given in sys.argv[1:]:
         print(*sorted(ten_rounds(Path(given).name, Path(given).read_text(encoding="utf-8"))), sep="\n")
     if sys.argv[1:]:
         return
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules()}
     print(f"names that packages export: {len(promised())}")
-    knobs = settings(), sum(map(plain_numbers, trees.values())), sum(map(tuning_fields, trees.values()))
+    knobs = (
+        settings(),
+        sum(map(plain_numbers, trees.values())),
+        sum(tuning_fields(name, tree) for name, tree in trees.items()),
+    )
     print(f"settings, numbers at module level, numbers in classes: {' + '.join(map(str, knobs))} = {sum(knobs)}")
     print(f"functions: {sum(isinstance(node, ast.FunctionDef) for tree in trees.values() for node in ast.walk(tree))}")
     for name, source in examples().items():

@@ -29,6 +29,7 @@ _FAMILIES = {
     "Assortment": "privbandit_envs.families.assortment:AssortmentProblem",
     "Classification": "privbandit_envs.families.classification:ClassificationProblem",
     "Clicks": "privbandit_envs.families.clicks:ClicksProblem",
+    "Bandit": "privbandit_envs.families.arms:BanditProblem",
 }
 for _name, _problem in _FAMILIES.items():
     register(f"privbandit/{_name}-v0", _problem)

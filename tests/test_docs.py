@@ -1,5 +1,6 @@
 """The examples of the documentation run as they stand; blocks that begin with a name are files in one folder."""
 
+import csv
 import math
 import re
 import runpy
@@ -148,9 +149,23 @@ def test_every_command_of_the_documentation_is_understood(page: str, command: st
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in DOCS.rglob("*.md"):
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        text = re.sub(r"\$[^$]*\$", "", page.read_text())  # a formula may look like a link
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
             if not target.startswith(("api/", "cards/")):  # made by the documentation generator
                 assert (page.parent / target).exists(), f"{page.relative_to(DOCS)}: {target}"
+
+
+def test_every_table_in_a_file_is_drawn_beside_its_command() -> None:
+    drawn = set()
+    for page in DOCS.rglob("*.md"):
+        for caption, place in re.findall(r"^\[(.+)\]\(([\w./-]+\.csv)\)$", page.read_text(), flags=re.MULTILINE):
+            assert "`" in caption, f"{page.name}: the caption of {place} names no command"
+            with (page.parent / place).open(encoding="utf-8", newline="") as file:
+                head, *rows = csv.reader(file)
+            assert rows and all(len(row) == len(head) for row in rows), place
+            drawn.add((page.parent / place).resolve())
+    linked = " ".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert [path.name for path in DOCS.rglob("*.csv") if path not in drawn and f"({path.name})" not in linked] == []
 
 
 PARTS = (

@@ -115,6 +115,7 @@ WALLS = (
         lazily=frozenset({"torch", "stable_baselines3", "yaml"}),
     ),
     Wall((f"{A}.joint.rl",), (f"{A}.base", f"{A}.joint.settings", PRIVACY, *PUBLIC_MATHS)),
+    Wall((f"{A}.bounds",), (f"{A}.base", f"{E}.validate")),
     # the zoo knows agents by name only
     Wall((A,), (*ZOO, f"{A}.logs", f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(
@@ -133,7 +134,12 @@ WALLS = (
     Wall(
         (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars", "sklearn", "threadpoolctl"})
     ),  # what was played, and what it says of other policies
-    Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits", E), GYM),
+    Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits.pairs", f"{A}.audits.views", E), GYM),
+    Wall((f"{A}.testing.audit",), (*ZOO, f"{A}.base", f"{A}.testing", f"{A}.audits", E), GYM),
+    # audits: games -> bounds, views -> pairs; each of these is used alone, too
+    Wall((f"{A}.audits.pairs",), (*ZOO, f"{A}.base", E), GYM),
+    Wall((f"{A}.audits.views",), (f"{A}.audits.claims", f"{A}.audits.pairs", f"{A}.base", *PUBLIC_MATHS)),
+    Wall((f"{A}.audits.bounds",), (f"{A}.audits.claims", f"{A}.base", *PUBLIC_MATHS)),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces", f"{A}.playing.board", f"{E}.files"), BENCH | NUMBERS),
@@ -243,6 +249,10 @@ CROSSINGS = {
     "privbandit_agents.playing.play": "from privbandit_agents.experiments.jobs import trial",
     "privbandit_agents.logs.deep": "from privbandit_agents.experiments import run_trial",
     "privbandit_agents.audits.deep.game": "from privbandit_agents.experiments import run_trial",
+    "privbandit_agents.audits.pairs.deep": "from privbandit_agents.audits.games.local import LocalGame",
+    "privbandit_agents.audits.views.deep": "from privbandit_agents.audits.lower_bounds import audit",
+    "privbandit_agents.audits.bounds.deep": "from privbandit_agents.audits.views import reports",
+    "privbandit_agents.testing.deep": "from privbandit_agents.audits.lower_bounds import audit",
     "privbandit_agents.audits.deep.other": "from privbandit_agents.local.trees.lpct import LPCT",
     "privbandit_agents.experiments.store.deep": "from privbandit_agents.experiments.jobs.trial import Trial",
     "privbandit_agents.experiments.jobs.deep": "from privbandit_agents.experiments.running.engine import Engine",

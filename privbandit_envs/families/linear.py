@@ -1,5 +1,6 @@
 """Linear contextual bandits: benign, rare-direction and ill-conditioned designs; and means that are not linear."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -46,7 +47,8 @@ class LinearProblem(ArmProblem):
             decides next; users are not alike, and have no finite support.
         delta: in (0, 1]; default horizon^-delta_power.
         delta_power: of the horizon in the default of delta, >= 0.
-        theta_norm: norm of theta, in [0, 1]; with the logistic link any, >= 0.
+        theta_norm: norm of theta, in [0, 1]; with the logistic link any, >= 0. ``"hard"``: min(1/2, d / sqrt(horizon)),
+            so small that on the sphere theta can hardly be told from 0 in one episode.
         noise: ``"rademacher"``: the reward is +1 or -1, with the logistic link 1 or 0; ``"uniform"``: uniform around
             the mean, within [-1, 1]; ``"none"``: the mean itself. Default: ``"none"`` for ``"theorem2"``, else
             ``"rademacher"``.
@@ -91,7 +93,7 @@ class LinearProblem(ArmProblem):
         design: str = "sphere",
         delta: float | None = None,
         delta_power: float = 0.5,
-        theta_norm: float = 0.8,
+        theta_norm: float | str = 0.8,
         noise: str | None = None,
         support: int | str | None = None,
         theta: ArrayLike | None = None,
@@ -113,6 +115,9 @@ class LinearProblem(ArmProblem):
         self.observation_space = Box(-1, 1, shape, self.dtype)
         self.action_space = Discrete(n_arms)
         self.link = one_of(LINKS, link=link)
+        if isinstance(theta_norm, str):
+            one_of(("hard",), theta_norm=theta_norm)
+            theta_norm = min(0.5, dim / math.sqrt(horizon))
         norm = at_least(0, theta_norm=theta_norm) if link == "logistic" else fraction(theta_norm=theta_norm)
         self.theta = self._theta(norm, theta, rng)
         self._hidden = self._band(rng) if link == "band" else None

@@ -27,7 +27,8 @@ class SparseLinearProblem(ArmProblem):
         dim: number of features d.
         sparsity: number of nonzero entries s* of beta.
         coefficients: nonzero entries of beta: ``"equal"`` +-1/sqrt(s*), ``"small"`` +-1/s*, ``"uniform"`` U(-1, 1),
-            ``"signed-uniform"`` +-U(1/2, 1).
+            ``"signed-uniform"`` +-U(1/2, 1), ``"hard"`` +-min(1/s*, noise_scale sqrt(log(d/s*) / horizon)), so small
+            that they can hardly be told from 0 in one episode.
         correlation: of neighboring features, in (-1, 1).
         margin: least gap between the mean reward of the best arm and the others', >= 0: the best arm's features move
             along beta by this margin. Without it the gap is below h with a probability in proportion to h (the paper's
@@ -78,7 +79,8 @@ class SparseLinearProblem(ArmProblem):
         self.dtype = np.dtype(one_of(("float32", "float64"), dtype=dtype))
         self.observation_space = Box(-BOUND, BOUND, shape, self.dtype)
         self.action_space = Discrete(n_arms)
-        self.beta = draw_beta(dim, sparsity, coefficients, rng) if beta is None else padded(beta, dim)
+        hard = self.noise_scale * math.sqrt(math.log(dim / sparsity) / horizon)
+        self.beta = draw_beta(dim, sparsity, coefficients, rng, hard) if beta is None else padded(beta, dim)
         self._nonzero = np.flatnonzero(self.beta)
         self.margin = at_least(0, margin=margin)
 
@@ -122,15 +124,16 @@ def padded(beta: ArrayLike, dim: int) -> Floats:
     return np.append(numbers(len(values), beta=beta), np.zeros(dim - len(values)))
 
 
-def draw_beta(dim: int, sparsity: int, coefficients: str, rng: Generator) -> Floats:
-    """Return a vector of shape (dim,) with ``sparsity`` nonzero entries at random positions."""
-    one_of(("equal", "small", "uniform", "signed-uniform"), coefficients=coefficients)
+def draw_beta(dim: int, sparsity: int, coefficients: str, rng: Generator, hard: float = 0.0) -> Floats:
+    """Return a vector of shape (dim,) with ``sparsity`` nonzero entries at random positions; ``hard``: their size."""
+    one_of(("equal", "small", "uniform", "signed-uniform", "hard"), coefficients=coefficients)
     beta = np.zeros(dim)
     values = rng.uniform(-1, 1, sparsity)
     if coefficients == "signed-uniform":
         values = (values + np.sign(values)) / 2
     elif coefficients != "uniform":
-        values = np.sign(values) / (math.sqrt(sparsity) if coefficients == "equal" else sparsity)
+        sizes = {"equal": sparsity**-0.5, "small": 1 / sparsity, "hard": min(1 / sparsity, hard)}
+        values = np.sign(values) * sizes[coefficients]
     beta[rng.choice(dim, sparsity, replace=False)] = values
     return beta
 

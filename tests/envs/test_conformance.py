@@ -24,6 +24,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("privbandit/Assortment-v0", {"source": "expedia-sample", "join": "concatenated", "revenues": "random"}),
     ("privbandit/Clicks-v0", {"support": 40, "link": "identity", "imbalance": 0.1, "dtype": "float64"}),
+    ("privbandit/Bandit-v0", {"n_arms": 3, "gap": "hard", "dtype": "float64"}),
     ("privbandit/Classification-v0", {"source": "wine", "n_public": 20}),
     ("privbandit/Classification-v0", {"source": "digits", "dtype": "float64"}),
 ]

@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 from privbandit_agents import AGENTS, make
-from privbandit_agents.audits.pairs.attacks import SECRET, Attack, Record, attacks, finite, in_group, misfits
+from privbandit_agents.audits.pairs.attacks import SECRET, Attack, attacks, finite, in_group, misfits
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import UnprovenCalibration
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.records import IgnoredRecord
@@ -58,7 +59,7 @@ def on_agent(name: str, env_id: str, options: dict[str, Any], seed: int, honest:
     env.reset(seed=seed)
     play_on(env, agent, honest)
     group = served(env, agent, 10)
-    user = group[0][0], group[1][0], group[2][0]
+    user = Record(group[0][0], group[1][0], group[2][0])
     where = f"{name} on {env_id} {options}, seed {seed}"
     for attack in attacks(user):
         yield judged(f"{where}: {attack.name}", partial(survives, env, agent, attack, group))
@@ -80,7 +81,7 @@ def survives(env: Any, agent: Any, attack: Attack, group: Record) -> None:
     """Send an attack alone and within a group; the twin gets NaN in its place."""
     twin = copy.deepcopy(agent)
     wild, tame = in_group(group, [attack]), in_group(group, [attack], harmless=True)
-    for sent, harmless in ((attack.on((group[0][0], group[1][0], group[2][0])), None), (wild, tame)):
+    for sent, harmless in ((attack.on(Record(group[0][0], group[1][0], group[2][0])), None), (wild, tame)):
         actions = agent.select_action(sent[0])
         if harmless is None:
             assert env.action_space.contains(actions), "no valid action"
@@ -118,7 +119,7 @@ def served(env: Any, agent: Any, users: int) -> Record:
     """Let the agent serve so many users at once; return their records."""
     contexts = env.upcoming(users)
     actions = np.asarray(agent.select_action(contexts))
-    return contexts, actions, env.serve(actions).feedback
+    return Record(contexts, actions, env.serve(actions).feedback)
 
 
 CAMPAIGNS = {"hostile records": records}

@@ -6,10 +6,9 @@ reveal; the target user's own action is left out, as joint privacy allows.
 
 import copy
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
@@ -32,7 +31,11 @@ FEWEST_RUNS = 20
 class AgentGame(Game):
     """A game with a whole agent. The claim is the agent's guarantee; a subclass sets who is served, and the readings.
 
-    It has a ``statistic`` if a run takes an agent of its own, else it overrides ``play``.
+    A game is one of four kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
+    statistics; it is then played afresh, so that no correction for the number of scenes is due. Or it has ``canaries``:
+    a fair coin of its own decides which record of a pair each of several users of a run has, and the output becomes a
+    score of each, less the share of other canaries, since an adversary may know everybody else. Or it has a
+    ``statistic`` of an agent of each run. Or it overrides ``play``.
 
     Args:
         name: of the agent, as for ``make``.
@@ -53,14 +56,27 @@ class AgentGame(Game):
     budget: int = 0
     """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
     users_a_run: int = 1
+    ready: tuple[str, ...] = ()
+    """Names of the first columns of ``observed``, which are statistics already."""
+    pilots: int = 0
+    """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
+    heats: ClassVar[Sequence[tuple[int, int]]] = ()
+    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
+    fits: int = 0
+    """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
+    covers: Floats | None = None
+    """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
+    scene: Any = None
+    contrast: Any = None
 
     def __init__(
         self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
     ) -> None:
         self.name = name
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
-        known = field_names(find(name).load().Config)
-        own = {key: value for key, value in self.settings.items() if key in known}
+        entry = find(name)
+        known = field_names(entry.load().Config)
+        own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
         self.config: dict[str, Any] = (config or {}) | own
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
@@ -70,14 +86,12 @@ class AgentGame(Game):
         # 100 runs at least, however many users each of them serves
         most = max(100, self.budget // self.users_a_run) if self.budget else self.runs
         self.runs = self.afforded(min(self.runs, most))
-        self.pilot = self.pilot and max(self.pilot, self.afforded(self.pilot))
+        if self.canaries:
+            self.pilot, self.statistics = max(60, self.afforded(60)), ("the score of a canary",)
 
     def afforded(self, runs: int) -> int:
         """Return the number of runs at the game's effort, given that at normal effort."""
         return max(FEWEST_RUNS, math.ceil(self.effort * runs))
-
-    def prepare(self) -> None:
-        """Set up the game beyond its world and its claim; called once."""
 
     def agent(self, seed: int) -> Any:
         made = make(self.name, self.env, seed=seed, **self.config)
@@ -87,13 +101,6 @@ class AgentGame(Game):
 
     def fresh(self, rng: Generator) -> Any:
         return self.agent(int(rng.integers(2**31)))
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
-        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
     def claimed(self) -> Claim:
         """Return the claim of the agent's guarantee: of rho, if it promises that, whatever it promises besides."""
@@ -114,73 +121,10 @@ class AgentGame(Game):
         told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
         return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None
 
-
-class CanaryGame(AgentGame):
-    """Many users of a run are canaries: a fair coin of its own decides which record of a pair each has.
-
-    The agent's output becomes a score for each canary, which is positive if its coin seems to be heads. The share of
-    other canaries in a score is taken away, since an adversary may know everybody else. World 1 has all coins turned,
-    and agents of the same seeds: where both draw the same noise, it cancels in how right the guesses of a run are.
-    """
-
-    statistics = ("the score of a canary",)
-    canaries: int
-    pilot = 60
-    covers: Floats | None = None
-    """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
-
-    def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the canaries' scores, minus them where the coin is tails in world 0, shape (runs, k)."""
-        rows = []
-        for _ in range(runs):
-            coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
-            rows.append(coins * self.told(seed, (1 - 2 * world) * coins))
-        return np.array(rows)
-
-    def told(self, seed: int, coins: Floats) -> Floats:
-        """Return the scores of a run, less what other canaries' coins add to them."""
-        scores = self.scores(self.served(self.agent(seed), coins))
-        if self.covers is None:
-            return scores
-        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
-
-    @abstractmethod
-    def served(self, agent: Any, coins: Floats) -> Floats:
-        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return the readings."""
-
-    @abstractmethod
-    def scores(self, readings: Floats) -> Floats:
-        """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
-
-
-class Tried(Protocol):
-    """A scene of an ``AnyAgentGame``: a pair of records, and perhaps a server."""
-
-    @property
-    def words(self) -> str:
-        """Description of the scene."""
-
-
-T = TypeVar("T", bound=Tried)
-
-
-class AnyAgentGame(AgentGame, Generic[T]):
-    """A game for agents of any family: pilot runs choose one of its scenes, and the statistics.
-
-    The chosen scene is then played afresh, so that no correction for the number of scenes is due.
-    """
-
-    ready: tuple[str, ...] = ()
-    """Names of the first columns of ``observed``, which are statistics already."""
-    statistics: tuple[str, ...] = Contrast.statistics
-    pilots: int
-    """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
-    heats: ClassVar[Sequence[tuple[int, int]]] = ()
-    """How many of the best scenes are tried again, with how many runs, and then again; the last score decides."""
-    fits: int = 0
-    """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
-
     def prepare(self) -> None:
+        """Set up the game beyond its world and its claim, such as its scene; called once."""
+        if type(self).scenes is AgentGame.scenes:
+            return
         self.pilots, self.fits = (math.ceil(self.effort * runs) for runs in (self.pilots, self.fits))
         scenes = self.scenes()
         tried = [self.tried(scene, self.pilots) for scene in scenes]
@@ -204,19 +148,21 @@ class AnyAgentGame(AgentGame, Generic[T]):
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 
-    def larger(self, factor: float) -> Self | None:
+    def stronger(self, factor: float) -> Self | None:
         """Return the same game, scene and statistics, with ``factor`` times the budget; None if there is none."""
+        if self.scene is None and not self.canaries:
+            return None
         powers = {"epsilon": 1, "rho": 2}
         scaled = {key: value * factor ** powers[key] for key, value in self.config.items() if key in powers}
         other = copy.copy(self)
         other.config = self.config | scaled
         return other if scaled else None
 
-    def further(self, best: list[T]) -> list[T]:
+    def further(self, best: list[Any]) -> list[Any]:
         """Return what else to try, given the best of the scenes so far."""
         return []
 
-    def tried(self, scene: T, runs: int) -> tuple[Contrast, tuple[float, float]]:
+    def tried(self, scene: Any, runs: int) -> tuple[Contrast, tuple[float, float]]:
         """Play a scene ``runs`` times; return statistics for it, and their worth on held-out runs."""
         with whatever_is_raised(self.name, scene.words):
             worlds = self.paired(scene, runs)
@@ -237,7 +183,7 @@ class AnyAgentGame(AgentGame, Generic[T]):
         """Return a number that decides between scenes with equal bounds, given the runs' readings (n, D): here 0."""
         return 0.0
 
-    def paired(self, scene: T, runs: int) -> list[Floats]:
+    def paired(self, scene: Any, runs: int) -> list[Floats]:
         """Return the readings of pilot runs in both worlds, shape (runs, D) each."""
         rng = np.random.default_rng(7)
         return [self.observed(scene, world, runs, rng) for world in (0, 1)]
@@ -251,15 +197,42 @@ class AnyAgentGame(AgentGame, Generic[T]):
         return np.column_stack([seen[:, : len(self.ready)], contrast(seen[:, len(self.ready) :])])
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
+        if self.scene is not None:
+            return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
+        if not self.canaries:
+            return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
+        rows = []
+        for _ in range(runs):
+            coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
+            rows.append(coins * self.scored_coins(seed, (1 - 2 * world) * coins))
+        return np.array(rows)
 
-    @abstractmethod
-    def scenes(self) -> list[T]:
-        """Return what to try."""
+    def scored_coins(self, seed: int, coins: Floats) -> Floats:
+        """Return the scores of a run (k,), less what other canaries' coins add to them."""
+        scores = self.scores(self.served(self.agent(seed), coins))
+        if self.covers is None:
+            return scores
+        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
 
-    @abstractmethod
-    def observed(self, scene: T, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the readings of runs of one world, shape (runs, D)."""
+    def scenes(self) -> list[Any]:
+        """Return what to try; each has ``words``, its description."""
+        return []
+
+    def observed(self, scene: Any, world: int, runs: int, rng: Generator) -> Floats:
+        """Return the readings of runs of one world, shape (runs, D), of a game with scenes."""
+        raise NotImplementedError(f"{type(self).__name__} has scenes: it must override observed.")
+
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve a fresh agent users, canaries with coins -1 or 1 (k,) among them; return the readings."""
+        raise NotImplementedError(f"{type(self).__name__} has canaries: it must override served.")
+
+    def scores(self, readings: Floats) -> Floats:
+        """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
+        raise NotImplementedError(f"{type(self).__name__} has canaries: it must override scores.")
+
+    def statistic(self, agent: Any, world: int) -> Floats:
+        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
+        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import CanaryGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.counters import Decoder, strongest
 from privbandit_agents.audits.games.derivatives import MinimiserGame
@@ -12,7 +12,7 @@ from privbandit_agents.audits.games.derivatives import MinimiserGame
 CAPACITY, PAIRS, ROUNDS = 10, 2, 32
 
 
-class GramGame(CanaryGame):
+class GramGame(AgentGame):
     """A canary's items are all along one coordinate, or all along another one: V_11 - V_22 moves by K, up or down.
 
     Two pairs of coordinates take turns. All other users are offered nothing. The release after every user is

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import AgentGame, CanaryGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import AnyAgent, Array
@@ -12,7 +12,7 @@ from privbandit_agents.base.agent import AnyAgent, Array
 DIM, CANARIES = 8, 16
 
 
-class CounterGame(CanaryGame):
+class CounterGame(AgentGame):
     """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
 
     Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
@@ -83,7 +83,7 @@ class BlockGame(CounterGame):
 CounterGame.besides = (BlockGame,)
 
 
-class KeptSums(CanaryGame):
+class KeptSums(AgentGame):
     """Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary.
 
     The readings at both releases are added up. Were the noise of the first not in the second any more, they would be

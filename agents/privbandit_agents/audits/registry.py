@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame, CanaryGame
+from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games import values
 from privbandit_agents.audits.games.joint import JointGame
@@ -207,7 +207,7 @@ def agent_games(
         played = kind(name, settings, env, effort)
         if kind is kinds[0] and entry.runs:
             played.runs = played.afforded(entry.runs)
-        if not isinstance(played, CanaryGame) or played.canaries:
+        if not (kind.canaries and not played.canaries):
             yield played
 
 

@@ -7,7 +7,6 @@ it by bisection. The target's own action is left out, as joint privacy allows.
 """
 
 import copy
-from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -33,14 +32,17 @@ class SparseGame(AgentGame):
     seen = f"the estimate after one batch, as {12 * (DIM - 1)} probe users read it from their actions"
     unseen = "later batches, and other pairs of records"
     delta = 0.01
+    settings: ClassVar = {"M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "s": DIM} | {
+        "new": DIM // 2 + 1,  # a batch of ``clipped-iht`` selects half of the coordinates
+        "first": BATCH,
+    }
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
 
     def prepare(self) -> None:
-        limit = self.limit()
+        limit, self.per_selection = self.clipped_to()
         self.side = np.repeat([1.0, -1.0], DIM // 2)
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
-        self.per_selection = self.selection_weight()
         self.waiting = self.agent(0)  # for the target's batch; its past is public, and the same in all runs
         while self.waiting.frozen_rounds() < BATCH:
             self.users(self.waiting, np.zeros(DIM), 0.0, self.waiting.frozen_rounds())
@@ -51,13 +53,13 @@ class SparseGame(AgentGame):
         rekey(agent, rng)
         return agent
 
-    @abstractmethod
-    def limit(self) -> float:
-        """Return the largest feature that the agent does not clip."""
-
-    def selection_weight(self) -> float:
-        """Return how much a selection reveals compared with a value, in units of values."""
-        return 0.0
+    def clipped_to(self) -> tuple[float, float]:
+        """Return the largest feature that the agent does not clip, and how much a selection reveals beside a value."""
+        agent = self.agent(0)
+        if not hasattr(agent, "clip"):  # one iteration of ``fliphat`` keeps all coordinates: values reveal everything
+            return float(agent.config.x_max), 0.0
+        mechanism, pinned = agent.clip.mechanism, BATCH * agent.clip.sensitivity / 2
+        return float(agent.clip.feature_limit), float(mechanism.sigma**2 / mechanism.beta / pinned)
 
     def statistic(self, agent: AnyAgent, world: int) -> Floats:
         self.serve(agent, world)
@@ -91,27 +93,3 @@ def read(agent: AnyAgent) -> Floats:
         above = np.asarray(agent.select_action(probes)) == 0
         low, high = np.where(above, angle, low), np.where(above, high, angle)
     return np.asarray(np.tan((low + high) / 2))
-
-
-class EpisodeGame(SparseGame):
-    """The game of ``fliphat``: one iteration that keeps all coordinates, so the values reveal everything."""
-
-    settings: ClassVar = {"s": DIM, "M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "selection": 0.05}
-
-    def limit(self) -> float:
-        return float(self.agent(0).config.x_max)
-
-
-class ClippedGame(SparseGame):
-    """The game of ``clipped-iht``: a batch that selects half of the coordinates."""
-
-    settings: ClassVar = {"s": DIM, "new": DIM // 2 + 1, "first": BATCH}
-
-    def limit(self) -> float:
-        return float(self.agent(0).clip.feature_limit)
-
-    def selection_weight(self) -> float:
-        """Return sigma^2 / beta over the pinned sum."""
-        clip = self.agent(0).clip
-        mechanism, pinned = clip.mechanism, BATCH * clip.sensitivity / 2
-        return float(mechanism.sigma**2 / mechanism.beta / pinned)

@@ -594,6 +594,13 @@ def one_context(observation_space: Space, action_space: Space) -> str:
     return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
 
 
+def no_context(observation_space: Space, action_space: Space) -> str:
+    """Return "" for arms without a context, which is always 0."""
+    alone = isinstance(observation_space, Discrete) and observation_space.n == 1
+    fits = alone and isinstance(action_space, Discrete) and action_space.start == 0
+    return "" if fits else "arms without a context, which is Discrete(1)"
+
+
 def labels_of_contexts(observation_space: Space, action_space: Space) -> str:
     """Return "" for classification: one context for all arms, which are labels."""
     fits = arms_or_context(observation_space, action_space, (1,)) == ""

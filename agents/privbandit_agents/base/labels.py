@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from copy import copy
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -19,15 +19,7 @@ SCALES = ("public", "range")
 OUTSIDE = ("clip", "zero")
 
 
-class LabelSettings(Protocol):
-    """The settings that a LabelAgent reads."""
-
-    @property
-    def exploration(self) -> float | None:
-        """Probability of a random label; None: 0 with two labels, 0.05 with more."""
-
-
-L = TypeVar("L", bound=LabelSettings)
+L = TypeVar("L")
 
 
 class LabelAgent(Agent[L]):
@@ -46,8 +38,8 @@ class LabelAgent(Agent[L]):
     def begin(self) -> None:
         super().begin()
         self.n_labels = n_arms(self.action_space)
-        default = 0.0 if self.n_labels == 2 else 0.05
-        self.exploration = default if self.config.exploration is None else self.config.exploration
+        asked = getattr(self.config, "exploration", 0.0)  # no such setting: nothing is learned from random labels
+        self.exploration: float = (0.0 if self.n_labels == 2 else 0.05) if asked is None else asked
 
     @abstractmethod
     def chances(self, contexts: Array) -> Floats:

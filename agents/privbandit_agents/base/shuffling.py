@@ -63,7 +63,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     ledger: Ledger
     cost: Cost
     shuffler: Shuffler
-    batches: int = 0
+    batches: int
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "people_seen", "shuffler", "cost"}
 
     def begin(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
-from privbandit_agents.base.settings import Count, Fraction, Positive, Settings
+from privbandit_agents.base.settings import Positive, Settings
 
 CHOSEN: dict[bytes, tuple[float, float]] = {}
 """Width and ridge that public rows chose, by a digest of the rows."""
@@ -27,14 +27,10 @@ class Config(Settings):
         gamma: of the kernel exp(-gamma |x - z|^2), in units of 1 / (d variance of the features), > 0; None: chosen by
             cross-validation on the public rows, where a linear model competes too.
         inverse_ridge: scikit-learn's C, > 0; None: chosen by cross-validation.
-        components: public rows at which the kernel is taken, at most.
-        exploration: probability of a random label; nothing is learned from it.
     """
 
     gamma: Positive | None = None
     inverse_ridge: Positive | None = None
-    components: Count = 300
-    exploration: Fraction | None = 0.0
 
 
 class KernelPublic(PublicLabelAgent[Config]):
@@ -51,7 +47,7 @@ class KernelPublic(PublicLabelAgent[Config]):
         super().begin()
         x, y = (np.asarray(rows[:20_000]) for rows in self.public_data)
         self.known = np.unique(y) if len(y) else np.arange(self.n_labels)
-        self.features = KernelFeatures.of(x.astype(np.float64), 1.0, self.config.components)
+        self.features = KernelFeatures.of(x.astype(np.float64), 1.0, 300)  # public rows at most
         self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))
         if len(y) and len(self.known) > 1:
             self.fit(x.astype(np.float64), y)
@@ -62,14 +58,14 @@ class KernelPublic(PublicLabelAgent[Config]):
             from sklearn.linear_model import LogisticRegression
         except ImportError as error:
             raise ImportError("kernel models need scikit-learn; run pip install 'privbandit[data]'.") from error
-        config = self.config
+        config, components = self.config, len(self.features.places)
         # in units of 1 / (d variance of the features)
         widths = (0.1, 0.3, 1.0, 3.0, 0.0) if config.gamma is None else (config.gamma,)
         ridges = (1.0, 10.0, 100.0, 1000.0) if config.inverse_ridge is None else (config.inverse_ridge,)
         width, ridge = config.gamma or 1.0, ridges[len(ridges) // 3]
         if len(widths) * len(ridges) > 1 and np.unique(y, return_counts=True)[1].min() >= 2:
-            width, ridge = likeliest(x, y, config.components, widths, ridges)
-        self.features = KernelFeatures.of(x, width, config.components)
+            width, ridge = likeliest(x, y, components, widths, ridges)
+        self.features = KernelFeatures.of(x, width, components)
         model = LogisticRegression(C=ridge, max_iter=1000).fit(self.features(x), y)
         rows = slice(1, None) if len(self.known) == 2 else slice(None)
         self.weights, self.offsets = np.zeros((len(self.known), self.features.dim)), np.zeros(len(self.known))

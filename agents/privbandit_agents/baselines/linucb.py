@@ -20,7 +20,6 @@ from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 ZERO = np.zeros(1)  # a number would be made an array for every user
-PARTS = 10  # a window forgets a tenth of its users at a time
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,9 @@ class LinUCB(RidgeAgent[Config]):
         self.users, self.changed_at, self.refit_at = 0, 0, 1
         if self.config.window is not None:
             # [sum x x' | sum y x] of the parts of the window, and how many users the newest part still takes
-            self.parts = np.zeros((PARTS, groups, self.dim, self.dim + 1))
-            self.part = self.left = max(1, self.config.window // PARTS)
+            # a window forgets a tenth of its users at a time
+            self.parts = np.zeros((10, groups, self.dim, self.dim + 1))
+            self.part = self.left = max(1, self.config.window // len(self.parts))
 
     def frozen_rounds(self) -> int:
         return 1 if self.config.growth == 1 else self.refit_at - self.users

@@ -9,7 +9,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
-from privbandit_agents.base.settings import Fraction, Positive, Settings
+from privbandit_agents.base.settings import Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,9 @@ class Config(Settings):
 
     Attributes:
         inverse_ridge: scikit-learn's C, on standardized features, > 0.
-        exploration: probability of a random label; nothing is learned from it.
     """
 
     inverse_ridge: Positive = 1.0
-    exploration: Fraction | None = 0.0
 
 
 class LogisticPublic(PublicLabelAgent[Config]):

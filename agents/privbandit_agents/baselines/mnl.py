@@ -10,7 +10,7 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortm
 from privbandit_agents.base.choices import Choices, Floats, LaidOut, best_sets, lay_out, random_sets, sizes
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import KEPT_BYTES, blocks
-from privbandit_agents.base.settings import Count, Growth, Positive, Settings
+from privbandit_agents.base.settings import Growth, Positive, Settings
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,10 @@ class MNLSettings(Settings):
     """Settings that all of them have.
 
     Attributes:
-        exploration_rounds: users T0 who are offered random assortments first, >= 1.
         ridge: penalty ridge |theta|^2 / 2 of the likelihood and start of V, > 0.
         growth: refit when the number of users has grown by this factor, > 1.
     """
 
-    exploration_rounds: Count = 50
     ridge: Positive = 1.0
     growth: Growth = 1.1
 
@@ -32,7 +30,7 @@ M = TypeVar("M", bound=MNLSettings)
 
 
 class MNLAgent(Agent[M]):
-    """Offer random assortments to the first users, then the best ones for utilities that a subclass names.
+    """Offer random assortments to the first 50 users, then the best ones for utilities that a subclass names.
 
     theta, the maximiser of the likelihood, and V = ridge I + sum over offered items of x x' are brought up to date when
     the number of users has grown by ``growth``.
@@ -54,14 +52,14 @@ class MNLAgent(Agent[M]):
         self.theta = np.zeros(self.dim)
         # what is left of users whose choices are not kept: the loss t'H t / 2 - b't
         self.past_hessian, self.past_slope = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
-        self.refit_at = self.config.exploration_rounds
+        self.refit_at = 50
 
     @abstractmethod
     def utilities(self, context: Array) -> Array:
         """Return the utilities to choose by, of one user or n, shape (..., N)."""
 
     def select_action(self, context: Array) -> Array:
-        if self.users < self.config.exploration_rounds:
+        if self.users < 50:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             return best_sets(context, self.utilities(context), self.capacity)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from scipy.linalg.blas import dger
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_or_context, n_arms
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, Space, arms_or_context, n_arms, no_context
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.records import FARTHEST, warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
@@ -88,17 +88,21 @@ class RidgeAgent(InTurn, Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass decides how to choose.
 
     Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1), or
-    over x alone if ``intercept`` is False.
+    over x alone if ``intercept`` is False. Arms without a context have the constant alone.
     """
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
-    plays = staticmethod(arms_or_context)
+
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
+        return no_context(observation_space, action_space) and arms_or_context(observation_space, action_space)
 
     def begin(self) -> None:
         self.n_arms = n_arms(self.action_space)
         shape = self.context_shape
-        self.shared_context = len(shape) == 1
-        self.dim, groups = (shape[0] + self.config.intercept, self.n_arms) if self.shared_context else (shape[1], 1)
+        self.shared_context = len(shape) <= 1
+        own = shape[0] + self.config.intercept if shape else 1
+        self.dim, groups = (own, self.n_arms) if self.shared_context else (shape[1], 1)
         self.regression = Ridge(self.dim, self.config.ridge, groups)
         self.last: tuple[Array | None, Array, Array] = NOTHING
 
@@ -122,7 +126,7 @@ class RidgeAgent(InTurn, Agent[R]):
             features = self.features(context)
             scored = self.scored(features)
             self.last = context, features, scored
-            random = self.draw(*context.shape[: -len(self.context_shape)])
+            random = self.draw(*context.shape[: context.ndim - len(self.context_shape)])
             return self.choose(features, scored[..., :-1], scored[..., -1], random)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
@@ -169,8 +173,9 @@ class RidgeAgent(InTurn, Agent[R]):
         """Return the features of every arm in float64, shape (..., K, d), or (..., 1, d) if all share them."""
         if not self.shared_context:
             return context.astype(np.float64)
-        features = np.ones((*context.shape[:-1], 1, self.dim))
-        features[..., 0, : context.shape[-1]] = context
+        features = np.ones((*context.shape[: context.ndim - len(self.context_shape)], 1, self.dim))
+        if self.context_shape:
+            features[..., 0, : context.shape[-1]] = context
         return features
 
     def scored(self, features: Array) -> Array:

@@ -15,6 +15,7 @@ from privbandit_agents.base.agent import (
     arms_or_context,
     assortments,
     n_arms,
+    no_context,
 )
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
@@ -29,8 +30,8 @@ class Uniform(Agent[Settings]):
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
-        neither = arms_or_context(observation_space, action_space) and assortments(observation_space, action_space)
-        return "arms or assortments" if neither else ""
+        known = (arms_or_context, assortments, no_context)
+        return "arms or assortments" if all(other(observation_space, action_space) for other in known) else ""
 
     def select_action(self, context: Array) -> Action:
         if isinstance(self.action_space, Assortments):

@@ -38,7 +38,6 @@ Floats = NDArray[np.float64]
 AGENTS = {"joint": "auto-joint", "shuffle": "shuffle-linucb", "local": "auto-local", "reward": "reward-dp-linucb"}
 """The agent that plays for each notion of privacy."""
 REFERENCE = "linucb"
-MOST_USERS = 100_000
 WORLD = "world.npz"
 
 
@@ -149,7 +148,7 @@ def cost(
     made = world_in(folder, log, model, err)
     world = str((folder / WORLD).absolute())
     env_kwargs = {"source": world, "digest": digest_of(made)}
-    n = min(len(made), MOST_USERS) if users is None else users
+    n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
     # who plays
     env = from_simulator(made, n)
 

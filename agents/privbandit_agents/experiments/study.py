@@ -44,6 +44,7 @@ from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.running.progress import forecast
 from privbandit_agents.experiments.schema.experiment import (
     DECIDING,
     SHOWING,
@@ -304,7 +305,9 @@ def show(
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(frame, folder),
         "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
-        "the figure": lambda: figures.draw_regret(trials, figure, look or Look()),
+        "the figure": lambda: figures.draw_regret(
+            trials, figure, look or Look(), forecast("drawing", err, "panels", pause=0.0)
+        ),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
         "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),
     }

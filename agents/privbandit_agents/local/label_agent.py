@@ -13,7 +13,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, Loc
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.base.settings import Budget, Count, Fraction, Growth, PrivateSettings
+from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -25,11 +25,9 @@ class LocalLabelSettings(PrivateSettings):
 
     Attributes:
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
-        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
     """
 
     epsilon: Budget = 1.0
-    exploration: Fraction | None = None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
 OPTIONAL = ("masks", "people")
 SUFFIXES = (".npz", ".parquet", ".csv")
-MOST_ARMS = 1000
 
 
 @dataclass(frozen=True)
@@ -237,8 +236,8 @@ class Log:
         if len(gone := np.flatnonzero(nothing(taken))):
             raise ValueError(f"column {shown(action)} has no action in row {gone[0]}; leave the row out.")
         actions, arms = encode(taken.tolist())
-        if len(arms) < 2 or len(arms) > MOST_ARMS:
-            raise ValueError(f"column {shown(action)} must hold 2 to {MOST_ARMS} different arms; got {len(arms)}.")
+        if len(arms) < 2 or len(arms) > (most := 1000):
+            raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
         contexts, rewards = matrix(columns, names), matrix(columns, [reward])[:, 0]
         # propensities, as logged or estimated
         about: dict[str, Any] = {"arms": list(arms), "features": names, "uniform": 1 / len(arms)}

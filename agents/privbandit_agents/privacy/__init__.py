@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
     from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz, Counter, SquareRootToeplitz
     from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+    from privbandit_agents.privacy.mechanisms.geometric import GridLaplace
     from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
     from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling
     from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["epsilon_to_rho", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_to_rho", "rho_to_epsilon"]
 __all__ += ["Cost", "Ledger", "Moments", "PrivacyBudgetExceeded", "approximate", "gaussian_dp", "pure", "zcdp"]
 __all__ += ["BinaryTree", "BufferedToeplitz", "Counter", "ObjectivePerturbation", "SquareRootToeplitz", "UserLoss"]
-__all__ += ["ExponentialChoice", "Gaussian", "GridGaussian", "GumbelTopK", "KNorm", "Laplace", "LaplacePeeling"]
+__all__ += ["ExponentialChoice", "Gaussian", "GridGaussian", "GridLaplace", "GumbelTopK", "KNorm", "Laplace"]
+__all__ += ["LaplacePeeling"]
 __all__ += [
     "GaussianReport",
     "KaryRandomizedResponse",
@@ -76,6 +78,7 @@ __getattr__, __dir__ = lazily(
         ".mechanisms.choice": "ExponentialChoice",
         ".mechanisms.counters": "BinaryTree BufferedToeplitz Counter SquareRootToeplitz",
         ".mechanisms.discrete": "GridGaussian",
+        ".mechanisms.geometric": "GridLaplace",
         ".mechanisms.objective": "ObjectivePerturbation UserLoss",
         ".mechanisms.stopping": "Selected private_selection",
         ".mechanisms.selection": "GumbelTopK LaplacePeeling",

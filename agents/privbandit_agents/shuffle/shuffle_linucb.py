@@ -30,7 +30,6 @@ from privbandit_agents.base.settings import (
     HalfOpen01,
     NonNegative,
     Open01,
-    Positive,
     PrivateSettings,
 )
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
@@ -54,8 +53,6 @@ class Config(PrivateSettings):
         first: users of the first batch, and of every later one at least.
         growth: a batch ends when the number of users has grown by this factor, > 1.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
-        shift: ridge in units of the noise's spectral norm, >= 0.
-        ridge: least ridge, > 0.
         noise: of the coins, ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
@@ -65,8 +62,6 @@ class Config(PrivateSettings):
     first: Count = 100
     growth: Growth = 1.3
     bonus_scale: NonNegative = 0.1
-    shift: NonNegative = 1.0
-    ridge: Positive = 1.0
     noise: Literal["numpy", "secure"] = "numpy"
 
 
@@ -160,7 +155,7 @@ class ShuffleLinUCB(ArmModels, ShuffleAgent[Config]):
         """Set ``scorer`` by the weighted sum of all batches so far."""
         config, sigma = self.config, math.sqrt(self.variance)
         parts = np.split(self.total, self.models)
-        solved = [perturbed_ridge(part, self.dim, sigma, config.ridge, config.shift) for part in parts]
+        solved = [perturbed_ridge(part, self.dim, sigma, 1.0) for part in parts]
         added = solved[0][2]
         theory = (
             sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.counted))

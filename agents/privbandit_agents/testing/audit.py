@@ -29,7 +29,8 @@ def check_audit(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
     for game in played:
         # an honest agent is refuted in at most one of a thousand audits
         found = audit(game, game.runs, np.random.default_rng(14), 1 - (1 - 0.999) / len(played))
-        claimed, shown = f"epsilon = {found.claim.epsilon:.4g}", f"epsilon >= {found.lower_bound:.4g}"
+        level = "epsilon" if found.claim.rho is None else "rho"
+        claimed, shown = f"{level} = {found.claim.level:.4g}", f"{level} >= {found.bound:.4g}"
         told = f"{found.name} claims {claimed}; an audit shows {shown} ({game.pair}; {found.event}; it saw {game.seen})"
         assert not found.refuted, told
     blind = "; ".join(f"{game.part or 'it'}: {game.unseen}" for game in played)

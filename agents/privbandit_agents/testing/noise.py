@@ -30,8 +30,6 @@ LEVEL = 0.001
 """Probability at most of accusing an honest agent."""
 TESTS = 6
 """Of every kind of noise."""
-LONG_RUNS = 2
-"""The first runs, which are ten times longer, so that later releases are seen, too."""
 
 
 class Drawn(NamedTuple):
@@ -160,9 +158,9 @@ def power(noise: Noise, size: float) -> dict[str, float]:
 
 def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: int = 13) -> Drawn:
     """Return the noise observed in some runs: two long ones, and short ones if need be."""
-    seen = Drawn({}, {}, set())
+    seen, long = Drawn({}, {}, set()), range(first, first + 2)  # later releases are seen in long runs
     for seed in range(first, first + 120):  # at most
-        users = horizon * (10 if seed < first + LONG_RUNS else 1)  # later releases are seen, too
+        users = horizon * (10 if seed in long else 1)
         env = environment(env_id, users // 2)
         agent = make(name, env, seed=seed, **config)
         assert isinstance(agent, CentralAgent)
@@ -180,7 +178,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
         for release in published:
             picked = [rank(*one) for one in chances(release.mechanism, release.exact, release.released)]
             seen.ranks.setdefault(type(release.mechanism).__name__, []).extend(picked)
-        if seed >= first + LONG_RUNS - 1 and enough(seen):
+        if seed >= long[-1] and enough(seen):
             break
     return seen
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.audits.pairs.attacks import PARTS, SECRET, Attack, Record, attacks, finite, in_group, misfits
+from privbandit_agents.audits.pairs.attacks import PARTS, SECRET, Attack, attacks, finite, in_group, misfits
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.testing.runs import alike, environment, released, same_parts, same_state, without_generators
@@ -18,7 +19,7 @@ def check_hostile_records(name: str, env_id: str, horizon: int, config: dict[str
     env.reset(seed=6)
     contexts = env.upcoming(60)
     actions = np.asarray(make(name, env, seed=6, **config).select_action(contexts))
-    group = contexts, actions, env.serve(actions).feedback
+    group = Record(contexts, actions, env.serve(actions).feedback)
     with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", IgnoredRecord)
         for part in range(3):
@@ -73,4 +74,4 @@ def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
 
 def first(group: Record) -> Record:
     """Return the record of a group's first user."""
-    return group[0][0], group[1][0], group[2][0]
+    return Record(*(part[0] for part in group))

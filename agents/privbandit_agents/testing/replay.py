@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from privbandit_agents.audits.pairs.records import Records
-from privbandit_agents.audits.pairs.targets import Record, targets
+from privbandit_agents.audits.pairs.records import Record, Records
+from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.audits.views.transcript import numbers, transcript
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
@@ -211,7 +211,8 @@ def script(
 
 def with_target(column: Array, rows: Array, value: Any) -> Array:
     """Return a copy of a block's column in which the target has a value of its own, in the rows that it has."""
-    column = column.copy()
+    holds = column.dtype if column.dtype.kind == "f" else np.result_type(column, np.asarray(value))
+    column = column.astype(holds)
     column[rows[(rows >= 0) & (rows < len(column))]] = value
     return column
 
@@ -221,10 +222,13 @@ def replaced(agent: AnyCurator, users: Records, rows: Array, record: Record, sta
 
     All others come once. ``start`` users came before.
     """
-    parts = zip((users.contexts, users.actions, users.feedback), record, strict=True)
     ids = np.arange(start + 1, start + len(users.feedback) + 1)
-    known = None if agent.people_seen is None else with_target(ids, rows, 0)
-    return Records(*(with_target(column, rows, value) for column, value in parts), known)
+    return Records(
+        with_target(users.contexts, rows, record.context),
+        with_target(users.actions, rows, record.action),
+        with_target(users.feedback, rows, record.feedback),
+        None if agent.people_seen is None else with_target(ids, rows, 0),
+    )
 
 
 def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record, forcer: Forcer) -> None:

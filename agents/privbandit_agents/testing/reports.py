@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.audits.pairs.attacks import Record
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.audits.views.reports import parts_of
 from privbandit_agents.base.agent import AnyAgent, LocalAgent
 from privbandit_agents.base.labels import LabelAgent
@@ -46,7 +46,7 @@ def users(env: Any, agent: Local, n: int) -> Record:
     """Return the records of n users, as they are served."""
     contexts = env.upcoming(n)
     actions = np.asarray(agent.select_action(contexts))
-    return contexts, actions, env.serve(actions).feedback
+    return Record(contexts, actions, env.serve(actions).feedback)
 
 
 def one_report_a_user(agent: Local, records: Record, others: Record) -> None:
@@ -95,7 +95,7 @@ def of_one_kind(agent: Local, records: Record) -> Record:
     later.learn_labels(contexts[:n], actions[:n])
     before, after = (one.inputs(*records) for one in (agent, later))
     same = before is None or after is None or type(before.randomizer) is type(after.randomizer)
-    return records if same else (contexts[:n], actions[:n], feedback[:n])
+    return records if same else Record(contexts[:n], actions[:n], feedback[:n])
 
 
 def check_known_labels(agent: AnyAgent, other: AnyAgent, records: Record, aggregate: bool) -> None:

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_agents.audits.views.transcript import crowd
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.playing.play import Result, play
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
@@ -44,14 +45,9 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
 
 def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
     """Let the first agent choose for n users, and all agents learn from the same records."""
-    while users:
-        n = min(agents[0].frozen_rounds(), users)
-        contexts = env.upcoming(n)
-        actions = np.asarray(agents[0].select_action(contexts))
-        feedback = env.serve(actions).feedback
+    for block in crowd(env, agents[0], users):
         for agent in agents:
-            agent.update(contexts, actions, feedback)
-        users -= n
+            agent.update(block.contexts, block.actions, block.feedback)
 
 
 def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:

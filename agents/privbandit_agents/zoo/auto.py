@@ -15,6 +15,7 @@ from privbandit_agents.base.agent import (
     arms_with_features,
     assortments,
     n_arms,
+    no_context,
 )
 from privbandit_agents.base.labels import in_unit_cube
 from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
@@ -51,7 +52,8 @@ class LocalBudget(PrivateSettings):
 class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for arms that share a context, for assortments, and for labels.
 
-    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context. It is for labels if
+    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context; ``ldp-ucb`` for
+    arms without one. It is for labels if
     contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
     rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the budget is too
     small to remember single cells of contexts. With secure noise all of them are exact at every budget; the price at
@@ -66,13 +68,15 @@ class AutoLocal(Auto):
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         spaces = observation_space, action_space
-        known = not arms_or_context(*spaces) or not assortments(*spaces)
-        return "" if known else "arms with features, their own or one context for all, and assortments"
+        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
+        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not arms_with_features(observation_space, action_space):
             return "prec-ts"
+        if not no_context(observation_space, action_space):
+            return "ldp-ucb"
         if not assortments(observation_space, action_space):
             return "ldp-mnl"
         if public is None or in_unit_cube(observation_space):
@@ -112,8 +116,8 @@ class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
     ``jdp-linucb`` if all arms share one context, or if features are few and a part of [-1, 1]; ``private-pursuit`` if
-    they are many, or have no bound or another one; ``newton-mnl`` for assortments. All are exact by default, and with
-    secure noise cost nothing but time.
+    they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without a
+    context. All are exact by default, and with secure noise cost nothing but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
     the spaces alone.
@@ -124,13 +128,15 @@ class AutoJoint(Auto):
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
         spaces = observation_space, action_space
-        known = not arms_or_context(*spaces) or not assortments(*spaces)
-        return "" if known else "arms with features, their own or one context for all, and assortments"
+        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
+        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not assortments(observation_space, action_space):
             return "newton-mnl"
+        if not no_context(observation_space, action_space):
+            return "adap-klucb"
         assert isinstance(observation_space, Box)
         if len(observation_space.shape) == 1:
             return "jdp-linucb"

@@ -16,6 +16,7 @@ FAMILIES = {
     "assortments": "privbandit/Assortment-v0",
     "labels": "privbandit/Classification-v0",
     "clicks": "privbandit/Clicks-v0",
+    "arms": "privbandit/Bandit-v0",
 }
 """The families of worlds by the names that entries give them, and the environment of each."""
 
@@ -40,6 +41,7 @@ class Entry:
         runs: how often an audit plays each world; None: the game's own number.
         secure: whether it takes ``noise="secure"``, with which it may be deployed.
         successor: the agent to take in its place; "": it is not retired.
+        audited: settings with which it is audited, such as that of batches short enough for a run to see many.
     """
 
     agent: str
@@ -52,6 +54,7 @@ class Entry:
     runs: int | None = None
     secure: bool = False
     successor: str = ""
+    audited: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> "type[AnyAgent]":
         loaded: type[AnyAgent] = pkgutil.resolve_name(self.agent)
@@ -65,6 +68,7 @@ def ours(
     audit: str = "",
     runs: int | None = None,
     successor: str = "",
+    audited: Mapping[str, Any] | None = None,
     **defaults: Any,
 ) -> Entry:
     """Return the entry of an agent of this package, within which its class and its game are named.
@@ -76,60 +80,61 @@ def ours(
     notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
     promised = notion, arithmetic, defaults, game, runs, bool(secure)
-    return Entry(home, summary, tuple(families.split()), *promised, successor)
+    return Entry(home, summary, tuple(families.split()), *promised, successor, audited or {})
 
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels clicks: local, exact, secure",
+        "linear sparse assortments labels clicks arms: local, exact, secure",
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
         "the default agent with joint privacy: start here",
-        "linear sparse assortments labels clicks: joint, exact, secure",
+        "linear sparse assortments labels clicks arms: joint, exact, secure",
     ),
     "uniform": ours(
-        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels clicks: none"
+        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels clicks arms: none"
     ),
     "greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "ridge regression, best estimate",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
         exploration=0.0,
     ),
     "epsilon-greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "greedy, with a random action now and then",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
     ),
     "linucb": ours(
         "baselines.linucb:LinUCB",
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
     ),
     "sw-linucb": ours(
         "baselines.linucb:LinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
         window=2000,
     ),
     "lints": ours(
         "baselines.lints:LinTS",
         "linear Thompson sampling (Agrawal and Goyal 2013)",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
     ),
     "squarecb": ours(
         "baselines.oracles.squarecb:SquareCB",
         "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
     ),
     "regcb": ours(
         "baselines.oracles.regcb:RegCB",
         "bounds of good regressions (Foster et al. 2018)",
-        "linear sparse labels clicks: none",
+        "linear sparse labels clicks arms: none",
     ),
+    "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", "arms: none"),
     "sa-lasso": ours(
         "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
     ),
@@ -215,6 +220,11 @@ AGENTS: dict[str, Entry] = {
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
         "labels clicks: local, exact, secure",
+    ),
+    "ldp-ucb": ours(
+        "local.arms.ldp_ucb:LDPUCB",
+        "optimism on randomized bits (Ren et al. 2020)",
+        "arms: local, exact, secure",
     ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
@@ -304,6 +314,17 @@ AGENTS: dict[str, Entry] = {
         "linear sparse labels clicks: reward, exact, secure",
         "linear:CounterGame",
     ),
+    "dp-se": ours(
+        "joint.arms.dp_se:DPSE",
+        "arms are eliminated by private means (Sajed and Sheffet 2019)",
+        "arms: joint, exact, secure",
+        audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
+    ),
+    "adap-klucb": ours(
+        "joint.arms.adap_klucb:AdaPKLUCB",
+        "optimism on private means of runs that double (Azize and Basu 2022)",
+        "arms: joint, exact, secure",
+    ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
@@ -314,14 +335,15 @@ AGENTS: dict[str, Entry] = {
         "joint.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
         "linear sparse: joint, real",
-        "sparse:EpisodeGame",
+        "sparse:SparseGame",
         runs=2000,
+        audited={"selection": 0.05},
     ),
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
         "linear sparse: joint, exact, secure",
-        "sparse:ClippedGame",
+        "sparse:SparseGame",
         runs=1500,
         successor="private-pursuit",
     ),
@@ -364,13 +386,24 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-clicks", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
-        *("auto-joint", "jdp-linucb", "private-pursuit", "newton-mnl"),
-        *("uniform", "linucb", "lints", "greedy", "sa-lasso", "ucb-mnl", "greedy-mnl", "tree-all", "kernel-public"),
+        *("auto-local", "prec-ts", "ldp-clicks", "ldp-ucb", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
+        *(
+            "uniform",
+            "linucb",
+            "lints",
+            "greedy",
+            "ucb1",
+            "sa-lasso",
+            "ucb-mnl",
+            "greedy-mnl",
+            "tree-all",
+            "kernel-public",
+        ),
     ),
     "Agents of papers": (
         *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
-        *("shuffle-linucb", "reward-dp-linucb", "fliphat", "dpmnl", "dpmnl-approx", "ppo", "a2c", "dqn"),
+        *("shuffle-linucb", "reward-dp-linucb", "dp-se", "fliphat", "dpmnl", "dpmnl-approx", "ppo", "a2c", "dqn"),
     ),
     "Further agents, presets and parts": (),
 }

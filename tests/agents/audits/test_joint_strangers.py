@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim
 from privbandit_agents.audits.games import batches, joint
 from privbandit_agents.audits.games import schedules as schedule
@@ -95,7 +95,7 @@ def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
 
 @pytest.mark.wide
 def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (AnyAgentGame, FirstRelease):  # which scene is played does not matter
+    for kind in (AgentGame, FirstRelease):  # which scene is played does not matter
         monkeypatch.setattr(kind, "prepare", lambda self: None)
     monkeypatch.setattr(batches, "PILOTS", 60)
     played = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.kernels import alike
 from privbandit_agents.audits.games.local import LocalGame
@@ -21,7 +21,7 @@ def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Contrast, "of", counted)
     once = LocalGame("ldp-sgd", {"epsilon": 1.0})
     scored_once, scenes = fitted.count(once.pilots // 2), len(once.scenes())
-    monkeypatch.setattr(LocalGame, "scored", AnyAgentGame.scored)
+    monkeypatch.setattr(LocalGame, "scored", AgentGame.scored)
     fitted.clear()
     again = LocalGame("ldp-sgd", {"epsilon": 1.0})
     assert scored_once < 0.8 * scenes and fitted.count(once.pilots // 2) == scenes

@@ -106,7 +106,7 @@ def test_draws_do_not_depend_on_the_grouping() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_settings_get_one_sentence(name: str) -> None:
-    bad: list[dict[str, Any]] = [{"exploration_rounds": 0}, {"ridge": 0.0}, {"growth": 1.0}]
+    bad: list[dict[str, Any]] = [{"ridge": 0.0}, {"growth": 1.0}]
     bad += [{"bonus_scale": -1.0}] if name != "greedy-mnl" else []
     bad += [{"samples": 0}] if name == "ts-mnl" else []
     for config in bad:

@@ -136,18 +136,29 @@ def test_a_piped_run_prints_a_line_every_tenth(monkeypatch: pytest.MonkeyPatch) 
     assert all(len(line) <= 80 for line in lines) and "about" in lines[0] and "about" not in lines[-1]
 
 
-def test_long_work_is_announced_by_its_first_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(0, 3.0)
-    monkeypatch.setattr("privbandit_agents.experiments.running.progress.time.monotonic", lambda: next(clock))
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((90.0,), "40 trials take about 60 min, by the first one."),  # 40 times 90 seconds
+        ((5.0, 6.0, 20.0), "40 trials take about 5 min, by the first 3."),  # 5 s to start, 7.5 s each then
+        ((5.0, 5.1, 6.0), None),
+    ],
+)
+def test_long_work_is_announced_early(
+    monkeypatch: pytest.MonkeyPatch, ends: tuple[float, ...], said: str | None
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("privbandit_agents.experiments.running.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=80)
-    first, *_ = ended = jobs(40)
-    with Bar(ended, console) as bar:
-        bar.advance(first, Failure(first, "out of ideas"))
-    assert re.search(r"^40 trials take about \d+ (s|min), by the first one\.$", console.file.getvalue(), re.M)  # type: ignore[attr-defined]
+    with Bar(jobs(40), console) as bar:
+        for job, now[0] in zip(jobs(40), ends, strict=False):
+            bar.advance(job, Failure(job, "out of ideas"))
+    found = re.findall(r"^40 trials take .*$", console.file.getvalue(), re.M)  # type: ignore[attr-defined]
+    assert found == ([] if said is None else [said])
     assert [duration(seconds) for seconds in (12.4, 200.0, 9000.0)] == ["12 s", "3 min", "2.5 h"]
 
 
-@pytest.mark.parametrize(("step", "said"), [(0.6, "reading 90 trials takes about 54 s, by the first 2.\n"), (0.05, "")])
+@pytest.mark.parametrize(("step", "said"), [(0.6, "reading 90 trials takes about 53 s, by the first 3.\n"), (0.05, "")])
 def test_a_long_report_is_announced_once(monkeypatch: pytest.MonkeyPatch, step: float, said: str) -> None:
     now = [0.0]
     monkeypatch.setattr("privbandit_agents.experiments.running.progress.time.monotonic", lambda: now[0])

@@ -12,7 +12,8 @@ import pytest
 from privbandit_agents import AGENTS, Guarantee, Ledger, Settings, arms_with_features, load, make, n_arms, play, save
 from privbandit_agents.audits.games.shuffled import ShuffleGame
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.pairs.targets import Record, targets
+from privbandit_agents.audits.pairs.records import Record
+from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.base.settings import Budget
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import pure

@@ -14,8 +14,8 @@ from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo.entries import FAMILIES
 from privbandit_agents.zoo.registry import can_play
 
-LINEAR, SPARSE, ASSORTMENT, LABELS, CLICKS = (
-    FAMILIES[name] for name in ("linear", "sparse", "assortments", "labels", "clicks")
+LINEAR, SPARSE, ASSORTMENT, LABELS, CLICKS, ARMS = (
+    FAMILIES[name] for name in ("linear", "sparse", "assortments", "labels", "clicks", "arms")
 )
 
 
@@ -36,6 +36,13 @@ def test_joint_privacy_is_played_by_the_default_agent_of_the_family(
     promise = agent.guarantee
     assert agent.name == stands_for and (promise.notion, promise.epsilon, promise.delta) == ("joint", 2.0, 1e-6)
     assert stands_for in repr(agent) and promise.words in repr(agent)
+
+
+def test_arms_without_a_context_have_default_agents() -> None:
+    env = gym.make(ARMS, horizon=100)
+    made = [make(name, env, epsilon=0.5) for name in ("auto-joint", "auto-local")]
+    assert [agent.name for agent in made] == ["adap-klucb", "ldp-ucb"]
+    assert all((one.guarantee.epsilon, one.guarantee.arithmetic) == (0.5, "exact") for one in made)
 
 
 @pytest.mark.parametrize("env", [LINEAR, SPARSE, LABELS, ASSORTMENT, CLICKS])
@@ -62,6 +69,8 @@ class Refusing:
         ("auto-joint", ASSORTMENT, {}),
         ("auto-local", LINEAR, {}),
         ("auto-local", CLICKS, {}),
+        ("auto-joint", ARMS, {}),
+        ("auto-local", ARMS, {}),
         ("auto-local", SPARSE, {"dim": 10}),
         ("auto-local", ASSORTMENT, {}),
         ("auto-local", LABELS, {}),

@@ -370,3 +370,13 @@ def test_delta_is_a_power_of_the_horizon(power: float, delta: float) -> None:
     assert LinearProblem(rng(), design="ill", dim=2, delta=0.3, delta_power=power).delta == 0.3
     with pytest.raises(ValueError, match="delta_power must be"):
         LinearProblem(rng(), design="ill", dim=2, delta_power=-1.0)
+
+
+def test_hard_parameters_shrink_with_the_horizon() -> None:
+    for horizon in (10_000, 1_000_000):
+        theta = LinearProblem(rng(), dim=4, theta_norm="hard", horizon=horizon).theta
+        assert np.linalg.norm(theta) == pytest.approx(4 / horizon**0.5)
+        beta = SparseLinearProblem(rng(), dim=50, coefficients="hard", horizon=horizon).beta
+        assert np.allclose(np.abs(beta[beta != 0]), 0.1 * math.sqrt(math.log(10) / horizon))
+    with pytest.raises(ValueError, match="hard"):
+        LinearProblem(rng(), theta_norm="soft")

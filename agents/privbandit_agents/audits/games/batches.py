@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.audits.agents import CanaryGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
@@ -17,7 +17,7 @@ SCOUTS, PILOTS = 2, 400
 """Runs that show what coins move in each pair, and runs that show the noise."""
 
 
-class BatchCanaries(CanaryGame):
+class BatchCanaries(AgentGame):
     """A user of every batch is a canary: a coin decides which record of a pair it has. It is the first, or the last.
 
     A batch is what lies between two changes of the release in a trial run. After the canaries users double a few times
@@ -50,17 +50,17 @@ class BatchCanaries(CanaryGame):
         self.records = scenes[0].records
         noise = self.noise()
         some = np.unique(np.linspace(0, self.canaries - 1, 4).astype(int))
-        worth = [self.worth(noise, self.moved(scene.records, some)) for scene in scenes]
+        worth = [self.told_by(noise, self.moved(scene.records, some)) for scene in scenes]
         best = int(np.argmax(worth))
         self.last = True
-        late = self.worth(noise, self.moved(scenes[best].records, some))
+        late = self.told_by(noise, self.moved(scenes[best].records, some))
         self.last = late > 1.2 * worth[best]  # the last users of batches have to be worth a fifth more
         self.records, self.pair = scenes[best].records, f"{scenes[best].words} (the worst of {len(scenes)} pairs)"
         if self.last:
             self.pair += ", of the last user of each batch"
         self.choose(self.moved(self.records, np.arange(self.canaries)), noise)
 
-    def worth(self, noise: Floats, move: Floats) -> float:
+    def told_by(self, noise: Floats, move: Floats) -> float:
         """Return how much canaries reveal, given runs' noise (n, D) and the coins' effects (D, k)."""
         return float(np.sum(solved(noise, move) * move))
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import CanaryGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
 
-class BatchGame(CanaryGame):
+class BatchGame(AgentGame):
     """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
 
     canaries = 8
@@ -117,7 +117,7 @@ class HessianGame(BatchGame):
 NewtonGame.besides = (HessianGame,)
 
 
-class MinimiserGame(CanaryGame):
+class MinimiserGame(AgentGame):
     """Each canary has a coordinate of its own, and buys an item at e_j from others at -e_j, or the other way round.
 
     PrivateMLE is called once, for the canaries alone; theta_j is the guess.

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame, AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.schedules import ScheduleGame
@@ -42,7 +42,7 @@ class Scene:
     words: str
 
 
-class FirstRelease(AnyAgentGame[Scene]):
+class FirstRelease(AgentGame):
     """Replace the first user's record; look at the release, and at the actions towards probe users, once.
 
     The probes, and the users who come after the target, are drawn from the environment. The pairs of records that are
@@ -82,9 +82,6 @@ class FirstRelease(AnyAgentGame[Scene]):
 
     def scenes(self) -> list[Scene]:
         return [Scene(pair, self.others, pair.words) for pair in joint_pairs(self.env, self.others, self.agent(0))]
-
-    def stronger(self, factor: float) -> Self | None:
-        return self.larger(factor)
 
     def further(self, best: list[Scene]) -> list[Scene]:
         found = populations(self.env, USERS_A_RUN, self.agent(0))

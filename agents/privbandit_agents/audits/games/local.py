@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, Records, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import local_pairs
@@ -43,7 +43,7 @@ class Scene:
     next: Records | None = None
 
 
-class LocalGame(AnyAgentGame[Scene]):
+class LocalGame(AgentGame):
     """Look at the report of one user's device, and in some scenes at the next user's, which should not depend on it.
 
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` give the values
@@ -78,7 +78,7 @@ class LocalGame(AnyAgentGame[Scene]):
         self.effort = effort
 
     def stronger(self, factor: float) -> Self | None:
-        other = self.larger(factor)
+        other = super().stronger(factor)
         if other is not None:
             other.scene = next(islice(other.each_scene(), self.place, None))  # later servers are not made
         return other

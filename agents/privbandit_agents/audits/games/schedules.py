@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.populations import opposites
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.audits.views.transcript import portions, transcript
 
 SEEDS = 2
@@ -29,7 +29,7 @@ class Boundary:
     words: str
 
 
-class ScheduleGame(AnyAgentGame[Boundary]):
+class ScheduleGame(AgentGame):
     """Look after every user whether the release has changed, and at ``frozen_rounds``; at nothing else.
 
     If a schedule depends on raw data, some two populations have different ones. Half-way populations, whose first users
@@ -39,6 +39,7 @@ class ScheduleGame(AnyAgentGame[Boundary]):
     decide, of the neighbours that pilot runs separate best.
     """
 
+    statistics = Contrast.statistics
     part = "schedule"
     seen = f"after which of up to {USERS_A_RUN} users the release changes, and what frozen_rounds says after each"
     unseen = "what is released, actions, and other populations"
@@ -58,9 +59,6 @@ class ScheduleGame(AnyAgentGame[Boundary]):
 
     def scenes(self) -> list[Boundary]:
         return self.found
-
-    def stronger(self, factor: float) -> Self | None:
-        return self.larger(factor)
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
         if not self.found:

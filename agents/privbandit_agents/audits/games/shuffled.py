@@ -1,19 +1,20 @@
 """The game with any agent of the shuffle model: the messages of a batch, in arbitrary order."""
 
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AnyAgentGame
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import Pair, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.state import rekey
 
 
-class ShuffleGame(AnyAgentGame[Pair]):
+class ShuffleGame(AgentGame):
     """Replace the record of one user of the first batch; look at how many messages of each kind the batch has sent.
 
     The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
@@ -23,6 +24,7 @@ class ShuffleGame(AnyAgentGame[Pair]):
     Gaussian noise is presumed, beside the claim, of agents that declare it.
     """
 
+    statistics = Contrast.statistics
     part = "batches"
     seen = "the messages of the first batch of users, in arbitrary order"
     unseen = "later batches, one device's own messages before they are mixed, and other pairs of records"
@@ -34,9 +36,6 @@ class ShuffleGame(AnyAgentGame[Pair]):
     def prepare(self) -> None:
         self.presumed = self.of_gaussian_noise()
         super().prepare()
-
-    def stronger(self, factor: float) -> Self | None:
-        return self.larger(factor)
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)

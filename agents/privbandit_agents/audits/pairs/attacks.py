@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 
 SECRET = "secret-7"
@@ -32,7 +33,6 @@ FAR: dict[str, object] = {
 }
 """Numbers, if far ones, or infinite: agents clip or ignore them."""
 PARTS = ("context", "action", "feedback")
-Record = tuple[Any, Any, Any]
 
 
 class Attack(NamedTuple):
@@ -54,8 +54,7 @@ class Attack(NamedTuple):
 
     def on(self, record: Record) -> Record:
         """Return one user's record with the part replaced."""
-        context, action, feedback = (self.value if at == self.part else one for at, one in enumerate(record))
-        return context, action, feedback
+        return Record(*(self.value if at == self.part else one for at, one in enumerate(record)))
 
 
 def in_group(records: Record, sent: list[Attack], harmless: bool = False) -> Record:
@@ -63,7 +62,7 @@ def in_group(records: Record, sent: list[Attack], harmless: bool = False) -> Rec
     parts: list[Any] = [list(part) for part in records]
     for place, attack in enumerate(sent):
         parts[attack.part][2 * place] = attack.harmless if harmless else attack.value
-    return parts[0], parts[1], parts[2]
+    return Record(*parts)
 
 
 def attacks(record: Record) -> Iterator[Attack]:

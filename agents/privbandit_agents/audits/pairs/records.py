@@ -1,7 +1,7 @@
 """Worlds that any agent may be audited in, and pairs of records that lie far apart there."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ WORLDS: tuple[dict[str, Any], ...] = (
     {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": 10},
     {"id": "privbandit/Assortment-v0", "n_items": 6, "capacity": 3, "dim": 2},
     {"id": "privbandit/Classification-v0"},
+    {"id": "privbandit/Bandit-v0", "n_arms": 2, "gap": 0.2},
 )
 """A small world of each family; an agent is audited in the first one that it plays."""
 WORLD_HORIZON = 1024
@@ -23,6 +24,14 @@ USERS_A_RUN = 256
 """Users of a run at most, and users drawn to see records of every kind."""
 BEYOND = 1e6
 """Beyond any clip."""
+
+
+class Record(NamedTuple):
+    """One user's context, action and feedback, or those of a group."""
+
+    context: Any
+    action: Any
+    feedback: Any
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ def world_for(name: str) -> gym.Env[Any, Any]:
     """Return an environment that an agent plays.
 
     Raises:
-        ValueError: it plays none of the four families.
+        ValueError: it plays none of these worlds.
     """
     for world in WORLDS:
         env = gym.make(**world, horizon=WORLD_HORIZON)

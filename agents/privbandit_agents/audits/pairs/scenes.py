@@ -15,7 +15,6 @@ from privbandit_envs.spaces import Assortments
 
 WILD = (BEYOND, 1e200, math.inf)
 """Sizes of numbers out of all range: one whose square is a number, one whose square is none, and none."""
-Record = tuple[Array, "int | Array", float]
 
 
 def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
@@ -62,7 +61,7 @@ def alike(two: Array) -> bool:
     return bool(np.array_equal(two[0], two[1]))
 
 
-def pair(words: str, one: Record, other: Record) -> Pair:
+def pair(words: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> Pair:
     return Pair(words, Records(*(np.array(part) for part in zip(one, other, strict=True))))
 
 
@@ -88,8 +87,9 @@ def wild(seen: Records, sizes: tuple[float, ...] = WILD) -> Iterator[Pair]:
     Contexts keep their last column, an item's revenue, in one of the pairs.
     """
     context, action, answer = seen.contexts[0].astype(float), seen.actions[0], float(seen.feedback[0])
-    kept = context.copy()
-    kept[..., :-1] = 0.0
+    kept = np.array(context)
+    if kept.ndim:
+        kept[..., :-1] = 0.0
     for size in sizes:
         far = np.where(context < 0, -size, size)
         yield pair(f"feedback {size:g} or {-size:g}", (context, action, size), (context, action, -size))

@@ -1,23 +1,16 @@
 """Replacements of a user's record: in every direction in turn, and as far as records go."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.spaces import Assortments
 
 FAR = 1e9
 """Beyond every bound that an agent may clip to."""
-
-
-class Record(NamedTuple):
-    """One user's context, action and feedback."""
-
-    context: Any
-    action: Any
-    feedback: float
 
 
 def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
@@ -29,10 +22,10 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
     """
     shape = agent.context_shape
     one, across = np.ones(shape[-1:]), np.zeros(shape[-1:])
-    half = len(across) // 2
-    across[:half], across[half : 2 * half] = 1.0, -1.0  # orthogonal to the first
+    if half := across.size // 2:
+        across[:half], across[half : 2 * half] = 1.0, -1.0  # orthogonal to the first
     turns = np.where(np.arange(shape[0]) % 2, -1.0, 1.0)[:, None] if len(shape) == 2 else 1.0
-    near, far, aside = (size * turns * way for size, way in ((len(one) ** -0.5, one), (FAR, one), (FAR, across)))
+    near, far, aside = (size * turns * way for size, way in ((one.size**-0.5, one), (FAR, one), (FAR, across)))
     action, another, answer, other = actions_of(agent, ordinary)
     found = {
         "a far record": Record(far, action, answer),

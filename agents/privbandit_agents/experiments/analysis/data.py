@@ -12,7 +12,7 @@ from privbandit_agents.experiments.store.results import Finished
 from privbandit_envs.files import atomic
 
 MOST_ROWS = 200_000
-"""A longer table is written as CSV with the last checkpoint of each trial alone."""
+"""A longer table is written as CSV with the last checkpoint of each trial, or the best point of each fit, alone."""
 
 
 def write_data(frame: pl.DataFrame, folder: Path) -> None:
@@ -21,9 +21,18 @@ def write_data(frame: pl.DataFrame, folder: Path) -> None:
     frame.write_parquet(memory)
     with atomic(folder / "results.parquet", "wb") as file:
         file.write(memory.getbuffer())
-    short = frame if frame.height <= MOST_ROWS else frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    short = frame if frame.height <= MOST_ROWS else shortened(frame)
     with atomic(folder / "results.csv") as file:
         file.write(plain(short).write_csv())
+
+
+def shortened(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the last checkpoint of each trial, or the best point of the grid of each fit that could run."""
+    if "checkpoint" in frame.columns:
+        return frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    fit = ["method", "epsilon", "replication", *(key for key in frame.columns if key.startswith("world."))]
+    best = frame.filter(pl.col("accuracy") == pl.col("accuracy").max().over(fit))
+    return best.unique(fit, keep="first", maintain_order=True)
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:

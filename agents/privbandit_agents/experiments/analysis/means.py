@@ -173,8 +173,7 @@ def wide(rows: pl.DataFrame, value: str) -> tuple[list[int], Floats]:
 def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
     """Return an agent's columns of hparams: its name, its promise and its settings.
 
-    The tab opens with the first five by the alphabet. A blank comes before a dot, so the name and the promise
-    are first.
+    The tab opens with the first five by the alphabet: the name and the promise, as a blank comes before a dot.
     """
     row: Mapping[str, Any] = rows.row(0, named=True)
     promise = {f"agent {key}": row.get(key) for key in PROMISES}

@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib
@@ -68,13 +69,23 @@ REGRET = FigureSpec(name="regret", log="auto")
 LOOK = Look()
 
 
-def draw_regret(trials: Sequence[Finished], path: Path, look: Look = LOOK) -> None:
-    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats."""
+def draw_regret(
+    trials: Sequence[Finished], path: Path, look: Look = LOOK, pace: Callable[[int, int], None] | None = None
+) -> None:
+    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats.
+
+    If there are many panels, one is drawn for itself first, and ``pace`` is told that one was drawn, of how many.
+    """
     jobs = [Trial(**finished.job) for finished in trials]
     # what a trial says of itself, though its environment or agent may not be on this machine
     cells = Cells.of(jobs, lambda job: {key: job.spec[key] for key in ("env", "agent", "horizon")})
     spec = completed(REGRET.model_copy(update={"title": look.title}), cells)
-    draw_figure(spec, layout(spec, cells), {run.name: run for run in trials}, path, look.formats, size=look.size)
+    panels, results = layout(spec, cells), {run.name: run for run in trials}
+    if pace is not None and len(panels) > 8:  # fewer take some ten seconds at most
+        with TemporaryDirectory() as folder:
+            draw_figure(spec, panels[:1], results, Path(folder) / path.name)
+        pace(1, len(panels))
+    draw_figure(spec, panels, results, path, look.formats, size=look.size)
 
 
 def draw_figure(
@@ -192,7 +203,9 @@ def line_of(series: Series, results: Results) -> Line | None:
     x = np.array([series.x[i] for i in there]) if series.x else read[0].x
     each = each_of([read[i] for i in there]) if fewest < FEW_SEEDS else ()
     notion = notion_of(series, results)
-    return Line(series.label, series.agent, x, mean, fewest, series.level, each, notion)
+    # methods that fit one agent in several ways differ in color
+    method = bool(series.cells) and series.cells[0].job.kind == "fit" and "=" not in series.label
+    return Line(series.label, series.label if method else series.agent, x, mean, fewest, series.level, each, notion)
 
 
 def each_of(read: Sequence[Values]) -> list[Floats]:
@@ -238,9 +251,8 @@ def draw_lines(axis: Axes, spec: FigureSpec, lines: Sequence[Line], styles: dict
             axis.fill_between(line.x, low, high, color=style["color"], alpha=0.16, lw=0)
         else:
             bars = np.maximum([line.mean.value - low, high - line.mean.value], 0.0)
-            axis.errorbar(
-                line.x, line.mean.value, bars, fmt="o", markersize=4, capsize=2.5, lw=1.2, color=style["color"]
-            )
+            look: dict[str, Any] = {"fmt": style.get("marker", "o"), "color": style["color"]}
+            axis.errorbar(line.x, line.mean.value, bars, markersize=4, capsize=2.5, lw=1.2, **look)
 
 
 def draw_each(axis: Axes, spec: FigureSpec, line: Line, color: str) -> None:
@@ -305,10 +317,10 @@ def setting_name(spec: FigureSpec) -> str:
 def label_logarithms(axis: Axis, low: float, high: float) -> None:
     """Write numbers as they are at powers of ten, and at 2 and 5 times these where there are few.
 
-    On an axis that reaches a million, all of them are powers.
+    On an axis that reaches a million, or a ten thousandth, all of them are powers.
     """
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,), numticks=12))
-    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 else plain_number(value))
+    axis.set_major_formatter(lambda value, _: power_of_ten(value) if high >= 1e6 or low < 1e-4 else plain_number(value))
     axis.set_minor_formatter(NullFormatter())
 
 

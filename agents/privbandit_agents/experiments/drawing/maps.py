@@ -18,12 +18,6 @@ from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
 COLOURS = "viridis"
 SCALE = LogNorm(0.003, 1.0, clip=True)
 """From a share of uniform play's regret that is next to nothing, to all of it."""
-WIDTH = 9.0
-"""Inches of a picture; the documentation shows them on 876 pixels, 9.1 inches."""
-ROW = 0.46
-"""Inches of a world: a share, a median and how many seeds learned nothing."""
-SMALLEST = 7.2
-"""Points of the smallest text."""
 NOTE = "share of uniform play's regret; framed: the best of its notion of privacy; %: seeds that learned nothing"
 
 
@@ -34,8 +28,10 @@ def draw_maps(maps: Sequence[TrustMap], title: str, path: Path, formats: Sequenc
     """
     with matplotlib.rc_context(STYLE):
         rows = [len(each.worlds) for each in maps]
-        heights = [ROW * n + 0.95 for n in rows]  # inches, with a title and names of agents
-        figure = Figure(figsize=(WIDTH, sum(heights) + 0.75), layout="constrained", dpi=160)
+        # inches: a row has a share, a median and how many seeds learned nothing; above are a title and names of agents
+        heights = [0.46 * n + 0.95 for n in rows]
+        # 9 inches wide: the documentation shows pictures on 876 pixels, 9.1 inches
+        figure = Figure(figsize=(9.0, sum(heights) + 0.75), layout="constrained", dpi=160)
         axes = figure.subplots(len(maps), 1, squeeze=False, height_ratios=rows)[:, 0]
         for axis, each in zip(axes, maps, strict=True):
             draw_map(axis, each)
@@ -61,7 +57,7 @@ def draw_map(axis: Axes, each: TrustMap) -> None:
             below = besides(place)
             lines = below.count("\n") + bool(below)
             axis.text(j, i - 0.13 * lines, told, fontsize=9, **text)
-            axis.text(j, i + 0.34 - 0.1 * lines, below, fontsize=SMALLEST, linespacing=0.95, **text)
+            axis.text(j, i + 0.34 - 0.1 * lines, below, fontsize=7.2, linespacing=0.95, **text)
             if place and place.notion != "none" and place.mean.value < FAILED and each.over_best(i, j) == 1:
                 axis.add_patch(Rectangle((j - 0.47, i - 0.46), 0.94, 0.92, fill=False, ec="#D55E00", lw=1.8))
 

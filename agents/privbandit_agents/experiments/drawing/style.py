@@ -306,7 +306,7 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], gap=LABEL_HEIGHT / inches, least=0.4 * LABEL_HEIGHT / inches)
+    heights = spread([float(points[i, 1]) for i in order], LABEL_HEIGHT / inches, 0.4 * LABEL_HEIGHT / inches, most=1.0)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
@@ -334,11 +334,16 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL // 2]}...{text[3 - LONGEST_LABEL // 2 :]}"
 
 
-def spread(positions: Sequence[float], gap: float, least: float = -math.inf) -> list[float]:
-    """Return increasing positions, moved as little as needed (least squares) to be ``gap`` apart and >= ``least``."""
-    if not len(positions) or (positions[0] >= least and (np.diff(positions) >= gap).all()):
+def spread(positions: Sequence[float], gap: float, least: float = -math.inf, most: float = math.inf) -> list[float]:
+    """Return increasing positions, moved as little as needed (least squares) to be ``gap`` apart, from least to most.
+
+    If there is no room for all, the last ones are beyond ``most``.
+    """
+    if not len(positions):
+        return []
+    if positions[0] >= least and positions[-1] <= most and (np.diff(positions) >= gap).all():
         return list(positions)
     steps = gap * np.arange(len(positions))
     # without i gap it is isotonic regression
     places = scipy.optimize.isotonic_regression(np.asarray(positions) - steps).x
-    return [float(place) for place in np.maximum(places, least) + steps]
+    return [float(place) for place in np.maximum(np.minimum(places, most - steps[-1]), least) + steps]

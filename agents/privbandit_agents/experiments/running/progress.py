@@ -17,8 +17,6 @@ from privbandit_agents.experiments.store.results import Finished
 
 LATE = 10.0
 """Seconds from which on a duration is worth an announcement."""
-PAUSE = 1.0
-"""Seconds between two lines of progress, at least."""
 
 
 class Lines(Progress):
@@ -70,7 +68,7 @@ class Steps:
         self.bar.update(self.row, completed=done, description=news)
         tenth = 10 * done // max(self.total, 1)
         now = time.monotonic()
-        if not self.live and tenth > self.told and now - self.spoke >= PAUSE:
+        if not self.live and tenth > self.told and now - self.spoke >= 1:  # second
             self.told, self.spoke, spent = tenth, now, now - self.started
             left = spent * (self.total - done) / max(done - self.before, 1)
             more = f", about {duration(left)} left" if left >= LATE else ""
@@ -88,17 +86,28 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def forecast(what: str, console: Console) -> Callable[[int, int], None]:
-    """Return a function of steps done and their total that says how long ``what`` takes if it is long: once, early."""
-    started = time.monotonic()
+def forecast(what: str, console: Console, unit: str = "trials", pause: float = 1) -> Callable[[int, int], None]:
+    """Return a function of steps done and their total that says how long ``what`` takes if it is long: once, early.
+
+    Args:
+        what: the work, such as ``"reading"``.
+        console: where it is said.
+        unit: the name of steps.
+        pause: seconds of steps before which nothing is said, those of the first one left out, which may import much;
+            0: by the first one.
+    """
+    begun = [] if pause else [(0, time.monotonic())]
     told: list[int] = []
 
     def look(done: int, total: int) -> None:
-        spent = time.monotonic() - started
-        if not told and done and spent >= PAUSE:
+        now = time.monotonic()
+        if done and not begun:
+            begun.append((done, now))
+        elif done and not told and now - begun[0][1] >= pause:
             told.append(done)
-            if (ahead := spent * (total - done) / done) >= LATE:
-                line = f"{what} {total:,} trials takes about {duration(spent + ahead)}, by the first {done:,}."
+            spent = now - begun[0][1]
+            if (ahead := spent * (total - done) / (done - begun[0][0])) >= LATE:
+                line = f"{what} {total:,} {unit} takes about {duration(spent + ahead)}, by the first {done:,}."
                 console.print(Text(line), highlight=False)
 
     return look
@@ -113,6 +122,7 @@ class Bar(Steps):
         self.skipped = self.done = 0
         self.values: defaultdict[str, list[float]] = defaultdict(list)
         self.announced = False
+        self.first: float | None = None
 
     def skip_job(self, job: Job, end: Finished) -> None:
         """Count a job that was finished before."""
@@ -122,18 +132,22 @@ class Bar(Steps):
         self.news(job, end)
 
     def advance(self, job: Job, end: Finished | Failure) -> None:
-        """Count a job; those of the first ten seconds let the time of all be estimated, which is said if it is long.
+        """Count a job; early ones let the time of all be estimated, which is said if it is long.
 
-        The first job alone would not do: it waits for its process to start, which may take longer than a job.
+        A short first job tells nothing: it waits for its process to start. So the clock starts when it has ended.
         """
         self.done += 1
         self.show(self.done, self.news(job, end))
-        spent, left = time.monotonic() - self.started, self.total - self.done
-        if not self.announced and spent >= LATE:
+        now, ran, left = time.monotonic(), self.done - self.skipped, self.total - self.done
+        began, sure = (self.started, 6 * LATE) if self.first is None else (self.first, LATE)
+        ran -= self.first is not None
+        self.first = now if self.first is None else self.first
+        if not self.announced and left and now - began >= sure:
             self.announced = True
-            ran = self.done - self.skipped
-            if (ahead := spent * left / ran) >= LATE:
-                self.say(f"{self.total:,} {self.unit} take about {duration(spent + ahead)}, by the first {ran:,}.")
+            if (ahead := (now - began) * left / ran) >= LATE:
+                total = duration(now - self.started + ahead)
+                told = "one" if self.done - self.skipped == 1 else f"{self.done - self.skipped:,}"
+                self.say(f"{self.total:,} {self.unit} take about {total}, by the first {told}.")
 
     def news(self, job: Job, end: Finished | Failure) -> str:
         """Return the line below the bar: a trial's final regret or a fit's best accuracy, mean over replications."""

@@ -60,7 +60,7 @@ class Config(DPMNLSettings):
             return first
         rho = self.mle_share * self.concentrated() * self.share(calls)
         user = published_loss(dim, capacity)
-        return ObjectivePerturbation.from_rho(rho, user, method="published", split=self.q, eta=4.0)
+        return ObjectivePerturbation.from_rho(rho, user, method="published", split=0.5, eta=4.0)
 
     def spending(self, dim: int, capacity: int, horizon: int) -> Spending:
         """Give mle_share of rho to the calls of PrivateMLE (Alg. 2; published, eta = 4), the rest to PrivateCov."""
@@ -68,10 +68,10 @@ class Config(DPMNLSettings):
         one_call, for_cov = self.mle_share * rho / self.calls, (1 - self.mle_share) * rho
         guarantee = self.guarantee("docs/privacy/dpmnl.md", not self.published, RECORD)
         if self.published:
-            mle = calibrate(one_call, published_loss(dim, capacity), method="published", split=self.q, eta=4.0)
+            mle = calibrate(one_call, published_loss(dim, capacity), method="published", split=0.5, eta=4.0)
             return Spending(Ledger(rho=math.inf), guarantee, zcdp(math.inf), for_cov, mle)
         user = UserLoss.multinomial_logit(dim, capacity, self.radius)
-        mle = calibrate(one_call, user, method=self.objective, split=self.q, eta=user.curvature, users=horizon)
+        mle = calibrate(one_call, user, method=self.objective, split=0.5, eta=user.curvature, users=horizon)
         return Spending(self.ledger(), guarantee, zcdp(for_cov), for_cov, mle)
 
 

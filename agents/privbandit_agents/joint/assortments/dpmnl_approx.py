@@ -37,7 +37,7 @@ class Config(DPMNLSettings):
             mle = perturbation(one, share * delta / (2 * calls), published_loss(dim, capacity), as_printed=True)
             return Spending(Ledger(math.inf, delta), guarantee, zcdp(math.inf), counted, mle)
         user = UserLoss.multinomial_logit(dim, capacity, self.radius)
-        mle = perturbation(share * epsilon / calls, (1 - 1e-9) * share * delta / calls, user, self.q, users=horizon)
+        mle = perturbation(share * epsilon / calls, (1 - 1e-9) * share * delta / calls, user, 0.5, users=horizon)
         return Spending(Ledger(epsilon, delta), guarantee, approximate(*for_cov), counted, mle)
 
 

@@ -49,7 +49,6 @@ class DPMNLSettings(JointSettings, ABC):
             the calls over the users (``spread_trigger``).
         compare: since when: the last ``"call"``; or since the last ``"user"`` at whom V was looked at, as printed.
         bonus_scale: c, multiplier of the width of Lemma S10 without its 1 / kappa, >= 0; the paper's study has 1e-4.
-        q: share of a call's budget for the noise, in (0, 1), of the published objective perturbation.
         radius: features are scaled into the ball of this radius before anything is learned from them.
         growth: V, the bonus and the trigger are looked at when users have grown by this factor, >= 1; 1: every user.
         calibration: ``"correct"``, or ``"published"``: the paper's constants, without clipping.
@@ -63,7 +62,6 @@ class DPMNLSettings(JointSettings, ABC):
     trigger: Annotated[float, Above(1)] | None = None
     compare: Literal["call", "user"] = "call"
     bonus_scale: NonNegative = 1e-4
-    q: Open01 = 0.5
     radius: Annotated[float, Within(1e-6, 1e6)] = 1.0
     growth: Annotated[float, AtLeast(1)] = 1.05
     calibration: Calibration = "correct"

@@ -16,11 +16,13 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import NEVER, Action, Array, CentralAgent, Guarantee, arms_or_context, next_change
 from privbandit_agents.base.arms import ArmModels, optimistic_scorer
 from privbandit_agents.base.rows import Products, blocks
-from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import (
+    WEIGHED,
+    WEIGHT,
     Lifted,
     mass,
     packed_size,
@@ -28,12 +30,18 @@ from privbandit_agents.privacy.contributions.moments import (
     perturbed_ridge,
     sanitise,
     sensitivity,
+    weighed,
 )
+from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
-OFTEN = 30
-"""How often people come on average for means of their records to beat first visits."""
+BATCHES = 1.5
+"""Batches end when the number of users has grown by this factor."""
+FEWEST = 16
+"""Users in a batch, at least."""
+WEAK = 20.0
+"""By how much the second moment of features is larger along the strongest direction than along one that is weak."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,6 @@ class Config(GaussianSettings):
             ``"buffered"``, within 1 % of that in memory that grows with its logarithm.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
         shift: ridge in units of the noise's spectral norm, >= 0.
-        ridge: least ridge, > 0.
         growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
         window: a new counter begins after this many users; the last full window and the one that runs count. None: one
             counter for all users.
@@ -61,7 +68,6 @@ class Config(GaussianSettings):
     counter: CounterName = "buffered"
     bonus_scale: NonNegative = 0.1
     shift: NonNegative = 1.0
-    ridge: Positive = 1.0
     growth: Growth = 1.05
     window: Count | None = None
     visits: Literal["first", "mean"] | None = None
@@ -85,7 +91,7 @@ class Config(GaussianSettings):
         if self.visits == "mean" and not fits:
             taken = f"{8 * self.people * size / 2**20:,.0f} MiB for {self.people:,} people of {size:,} numbers"
             raise ValueError(f"visits='mean' takes {taken}; visits='first' takes next to none.")
-        return self.visits == "mean" or (fits and users >= OFTEN * self.people)
+        return self.visits == "mean" or (fits and users >= 30 * self.people)  # from 30 visits a person on, means win
 
     def epochs(self, users: int) -> int:
         """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
@@ -109,6 +115,14 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         3. Give z to a continual counter; release the ridge regression of the noisy sum of all epochs so far.
         4. The next epoch ends when the number of users has grown by the factor ``growth``; go to 1.
 
+        If a release shows that noise hides a direction, though it is less than a twentieth of the second moment along
+        the strongest one, the counter ends with it, and batches follow:
+        5. S <- I, then by every release U diag(min(8, sqrt(.7 / (d lambda)))) U' S, where U diag(lambda) U' is the
+           noisy mean of min(1, r) v v', if some factor is 2 or more; lambda is at least the noise.
+        6. Serve a batch, half as many users as there were, by the estimate of all evidence plus a bonus; release once
+           the sum of (min(1, 1/r) y v, min(1, r) svec(v v')) of r v = S x, |v| = 1, at the whole budget; go to 5.
+        Neither happens where arms share a context, with windows, or with people.
+
         With a ``window`` each window of users has a counter of its own, and epochs grow within it. To every noisy sum
         add the last one of the window before; a window that ends forgets the sum before its own.
 
@@ -125,7 +139,9 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of
     a user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The
     ends of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of
-    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). The
+    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). A user
+    who comes after the counter has ended is in one batch, whose sum moves by at most sqrt(5), not 2 (``weighed``), and
+    is released once at the whole budget; releases alone decide that it ends. The
     curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0). It holds for the
     numbers that leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the
     sums. Windows are public constants, and a user is in the counter of one window, which pays the whole budget: the
@@ -138,12 +154,13 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
         square-root Toeplitz factorisation, with several times less noise. The policy changes at geometric times, and
         the counter counts these epochs: log(T) terms in place of T have less noise. ``bonus_scale`` scales the bonus.
+        Batches and their stretch are this project's own; where no direction is weak there are none.
     """
 
     Config = Config
     gaussian = True
     group: int | None = None
-    """The number of the window whose users the counter is about; None: about anyone."""
+    """The number of the window whose users the counter is about, or 0 if batches may follow; None: about anyone."""
     kept: Array
     noisy: Array
     kept_sigma: float
@@ -157,6 +174,9 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         self.ledger = config.ledger()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.users, self.refit_at = 0, 1
+        self.stretch, self.batch, self.began = np.eye(self.dim), 0, 0
+        self.known = np.zeros((self.dim, self.dim + 1))
+        self.theta: Array = np.zeros(self.dim)
         if config.averages(users, self.counted):
             self.open_means(users)
             return
@@ -197,6 +217,8 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         config = self.config
         if config.window is None:
             self.counter = self.opened(config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
+            if self.may_stretch:
+                self.group, self.rng_batches = 0, self.rng.spawn(1)[0]
         else:
             # keep the last noisy sum of the window before, and begin with none
             first, size = self.group is None, self.counted
@@ -224,6 +246,11 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         """How many numbers the counter adds up."""
         return self.models * packed_size(self.dim)
 
+    @property
+    def may_stretch(self) -> bool:
+        """Whether batches may follow on the counter: one model, and one counter for all users."""
+        return self.models == 1 and self.config.window is None and not self.config.people
+
     def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
         """Return the records of an epoch within their bounds."""
         return sanitise(features, rewards)
@@ -231,6 +258,8 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
     def cleaned(self, records: Array) -> Array:
         """Return records (x, y) of the curator, shape (n, d + 1), within their bounds."""
         features, rewards = self.clipped(records[:, :-1], records[:, -1])
+        if self.batch:
+            features, rewards = weighed(features, rewards, self.stretch)
         return np.concatenate([features, rewards[:, None]], axis=1)
 
     def term(self, products: Array) -> Array:
@@ -264,13 +293,41 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
             self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
-                scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
+                if self.batch:
+                    scorer = self._batched(packed_sum(self.epoch.take()[0], 1.0))
+                else:
+                    scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
         return scorer
 
     def _noisy(self, terms: Array) -> Array:
         """Publish the counter's noisy sum with new terms, of shape (1, size)."""
         released = self.publish(self.counter, terms, partial(self.counter.extend, terms), group=self.group)
         return np.asarray(released[-1])
+
+    def _batched(self, exact: Array) -> Array:
+        """Release the batch's sum; return the scorer of all evidence, and say when the next one comes."""
+        users = self.users - self.began
+        moved = sensitivity(users, Products.AT_ONCE, WEIGHED)
+        mechanism = GridGaussian.from_rho(self.counter.rho, moved, self.config.noise, len(exact))
+        draw, cost = partial(mechanism.release, exact, self.rng_batches), gaussian_dp(self.counter.rho)
+        pool = Pool(self.stretch, 1.0, mechanism.sigma)
+        pool.release(self.publish(mechanism, exact, draw, cost, group=self.batch), users)
+        return self._learned(pool)
+
+    def _learned(self, pool: Pool) -> Array:
+        """Add the evidence of a release, open the next batch, and return the scorer."""
+        # theta by the evidence of all releases, the noise of which depends on theta a little
+        for _ in range(2):
+            known = self.known + pool.evidence(self.theta)
+            precision = np.eye(self.dim) + known[:, :-1]
+            theta = np.linalg.solve(precision, known[:, -1])
+            self.theta = np.asarray(theta / max(1.0, float(np.linalg.norm(theta))))
+        # the next batch
+        self.known, self.stretch = known, pool.stretched()
+        self.began, self.batch = self.users, self.batch + 1
+        self.refit_at = next_change(self.users, BATCHES, FEWEST)
+        width = 10 * self.config.bonus_scale * math.sqrt(math.log1p(self.horizon / self.users))
+        return optimistic_scorer(precision, self.theta, width)
 
     def _averaged(self, means: PersonMeans, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add records to the sums of their people; release a regression when it is time."""
@@ -323,6 +380,11 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
             self.noisy, self.noisy_sigma = noisy, sigma
             noisy, sigma = noisy + self.kept, math.hypot(sigma, self.kept_sigma)
             counted -= start - (config.window if self.group else 0)
+        if self.may_stretch:
+            pool = Pool(self.stretch, WEIGHT, sigma)
+            pool.release(noisy, counted)
+            if pool.hides(WEAK) and pool.stretched() is not self.stretch:
+                return self._learned(pool)
         scorer = self._optimistic(noisy, sigma, counted)
         self.refit_at = start + next_change(self.users - start, config.growth)
         if config.window is not None:
@@ -334,4 +396,4 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         """Return (A, theta, lambda) of a model, given its part of the counter's sum and the deviation of the noise."""
-        return perturbed_ridge(noisy, self.dim, sigma, self.config.ridge, self.config.shift)
+        return perturbed_ridge(noisy, self.dim, sigma, self.config.shift)

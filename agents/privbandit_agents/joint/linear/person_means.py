@@ -17,13 +17,11 @@ from privbandit_agents.privacy.contributions.moments import SENSITIVITY
 Array = NDArray[Any]
 RADIUS = 0.5
 """To which means are clipped: about their length after many visits, and less than half that of one record."""
-FIRST = 16
-"""Visits before the first release; until each later one the number of visits doubles."""
 
 
 def snapshot_times(visits: int) -> list[int]:
-    """Return after how many visits means are released, within so many visits in all."""
-    times = [min(FIRST, visits)]
+    """Return after how many visits means are released: 16, and twice as many each time, within so many in all."""
+    times = [min(16, visits)]
     while 2 * times[-1] <= visits:
         times.append(2 * times[-1])
     return times

@@ -69,6 +69,10 @@ class RewardDPLinUCB(JDPLinUCB):
     def counted(self) -> int:
         return self.models * self.dim
 
+    @property
+    def may_stretch(self) -> bool:
+        return False
+
     def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
         return sanitise_apart(features, rewards)
 
@@ -77,6 +81,6 @@ class RewardDPLinUCB(JDPLinUCB):
         return products[:, :-1, -1].ravel()
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
-        added = self.config.ridge + self.config.shift * 2 * math.sqrt(self.dim) * sigma
+        added = 1 + self.config.shift * 2 * math.sqrt(self.dim) * sigma
         a = self.gram[model] + added * np.eye(self.dim)
         return a, np.linalg.solve(a, noisy), added

@@ -102,7 +102,7 @@ class NoisyMoments(Summing[Config]):
     def look(self) -> None:
         if self.users:
             noise = self.sigma * self.users**0.5
-            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, 1.0, self.config.shift)
+            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, self.config.shift)
             self.w = twice / 2 / self.bound
             self.scale = link_scale(self.known @ self.w)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from privbandit_agents.base.labels import Floats
-from privbandit_agents.base.settings import Count, NonNegative, Positive
+from privbandit_agents.base.settings import Count, Positive
 from privbandit_agents.local.gradients.descent import GradientLearner, Schedule
 from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
@@ -24,12 +24,10 @@ class Config(LocalLabelSettings):
     Attributes:
         step: learning rate of one user's gradient, > 0; the paper's grid is 1e-5, 1e-4, ..., 1.
         ridge: of the public start, > 0.
-        power: the iterate after t users weighs t^power in predictions, >= 0; 0: the plain average.
     """
 
     step: Positive = 1e-3
     ridge: Positive = 1.0
-    power: NonNegative = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class PublicStart(GradientLearner[Config]):
         return network, network.pretrained(features(x), y, config.ridge, rng.spawn(1)[0])
 
     def schedule(self) -> Schedule:
-        return Schedule(self.config.step, power=self.config.power)
+        return Schedule(self.config.step)
 
 
 class PSGDLinear(LocalLabelAgent[Config, PublicStart]):

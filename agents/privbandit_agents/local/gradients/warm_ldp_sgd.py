@@ -10,7 +10,7 @@ from typing import Literal
 from numpy.random import Generator
 
 from privbandit_agents.base.labels import Floats
-from privbandit_agents.base.settings import Count, HalfOpen01, NonNegative, Positive
+from privbandit_agents.base.settings import Count, HalfOpen01, Positive
 from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Schedule
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
@@ -26,7 +26,6 @@ class Config(LocalLabelSettings):
             coordinate of a report.
         batch: users per gradient step, all at the same theta; None: 500, or a 50th of the horizon if that is less.
         clip: largest norm of a gradient, in (0, 1]; longer ones are scaled down to it.
-        power: the iterate after t users weighs t^power in predictions, >= 0.
         horizon: expected number of users, for the batches.
         noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
     """
@@ -35,7 +34,6 @@ class Config(LocalLabelSettings):
     step: Positive | None = None
     batch: Count | None = None
     clip: HalfOpen01 = 1.0
-    power: NonNegative = 1.0
     horizon: Count | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -54,7 +52,7 @@ class WarmDescent(GradientLearner[Config]):
         step = self.config.step or min(0.8 / noise**0.75, 10.0)  # chosen on the envelope's label worlds
         largest = 500
         share = largest if self.config.horizon is None else max(self.config.horizon // 50, 1)
-        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=self.config.power)
+        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=1.0)
 
 
 class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
@@ -68,7 +66,7 @@ class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
                 and reports it by one private direction, which the server turns into an unbiased estimate
             theta = theta - step / (500 sqrt(1 + n / 10000)) * (sum of the batch's estimates)
             n = n + size of the batch
-            average = mean of the iterates, the one after n users weighing (size of the batch) n^power
+            average = mean of the iterates, the one after n users weighing (size of the batch) n
         predict by average
 
     Without public rows of both labels it starts at theta = 0.

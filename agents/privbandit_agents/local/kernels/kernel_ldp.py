@@ -17,7 +17,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Count, Fraction
+from privbandit_agents.base.settings import Count
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations
@@ -32,7 +32,6 @@ class Config(LocalLabelSettings):
     """Settings of private kernel models, beside those in ``LocalLabelSettings``.
 
     Attributes:
-        exploration: probability of a random label; nothing needs it.
         report: ``"hemisphere"``, with an exact guarantee; ``"bin-cap"``; or ``"auto"``: the first one unless its
             variance is more than a quarter larger, as it is from epsilon = 1.5 or so on.
         directions: in which users may differ from the public model, at most.
@@ -41,7 +40,6 @@ class Config(LocalLabelSettings):
         noise: ``"numpy"``, or ``"secure"``: hemispheres by the operating system's random numbers; unseeded.
     """
 
-    exploration: Fraction | None = 0.0
     report: Kind = "auto"
     directions: Count = 160
     batch: Count | None = None

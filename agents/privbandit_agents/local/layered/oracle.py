@@ -66,7 +66,7 @@ class Oracle(ABC):
 
     def prepare(self) -> None:
         c = self.config
-        gram = c.weight if self.layer == 1 else 0.4
+        gram = 0.6 if self.layer == 1 else 0.4  # weight of v v' beside y v
         layout = Layout.of(self.dim, self.layer - 1, *self.relative(gram))
         self.report = Report.of(c.release, c.epsilon, self.cells, layout, c.calibration == "published")
         self.randomizer = self.report.randomizer

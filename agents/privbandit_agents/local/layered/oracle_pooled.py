@@ -59,13 +59,13 @@ class PooledOracle(Oracle):
         self.descend_to(self.forest.grow(parent[top], level[top], direction, np.vecdot(direction, theta)))
 
     def threshold(self, users: int) -> float:
-        """Return the threshold of Lambda's eigenvalues: kappa more than the top one of noise alone.
+        """Return the threshold of Lambda's eigenvalues: three deviations more than the top one of noise alone.
 
         Noise of variance 1 on the diagonal and 1/2 off it, in the r = d - h + 1 dimensions that the path leaves, has a
         top eigenvalue of about sqrt(2 r) for large r, and of 0 on average for r = 1.
         """
         edge = math.sqrt(2 * (self.dim - self.layer))
-        return float((self.config.kappa + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
+        return float((3.0 + edge) * self.report.spread[2] * math.sqrt(users) + ROUNDING)
 
     def observe(self, parent: Array, k: Array, value: Array, u: Array, moment: Array, cross: Array, users: int) -> None:
         """Add observations to the evidence.
@@ -105,14 +105,9 @@ class PooledOracle(Oracle):
         return np.einsum("tij,tj->ti", covariance, both[..., -1]), covariance
 
     def close(self) -> None:
-        """Keep the posterior; earlier ones stay beside it unless they are part of it."""
+        """Keep the posterior, of which earlier ones are part."""
         theta, covariance = self.posterior()
-        kept = 0 if self.config.carry else self.epochs_kept
-        self.thetas = np.concatenate([self.thetas[:kept], theta[None]])
-        self.roots = np.concatenate([self.roots[:kept], np.linalg.cholesky(covariance)[None]])
-        if not self.config.carry:
-            self.evidence[:] = 0.0
-            self.first, self.first_users = 0 * self.first, 0
+        self.thetas, self.roots = theta[None], np.linalg.cholesky(covariance)[None]
 
     @property
     def epochs_kept(self) -> int:

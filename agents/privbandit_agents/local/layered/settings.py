@@ -11,7 +11,6 @@ from privbandit_agents.base.settings import (
     Calibration,
     Count,
     Growth,
-    NonNegative,
     Open01,
     Positive,
     PrivateSettings,
@@ -20,11 +19,11 @@ from privbandit_agents.local.layered.report import Release
 
 PRESETS: dict[str, dict[str, Any]] = {
     "practical": {
-        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2), "carry": True,
+        "oracle": "shared", "width": "difference", "confidence": "analytic", "gamma": math.sqrt(2),
         "calibration": "correct",
     },
     "published": {
-        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e, "carry": False,
+        "oracle": "per-arm", "width": "sum", "confidence": "published", "gamma": math.e,
         "calibration": "published",
     },
 }  # fmt: skip
@@ -48,19 +47,14 @@ class Config(PrivateSettings):
             widths.
         confidence: ``"analytic"`` widths, from the variance of the release; or ``"published"`` ones (Algorithm 5), for
             which half of the users are set aside.
-        carry: whether to keep the evidence of earlier epochs and eliminate by the latest estimate. Without it every
-            epoch begins anew, and all epochs' estimates eliminate, as in Algorithm 1. Needs analytic widths.
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
         z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
-        kappa: standard deviations by which a direction's eigenvalue must exceed the largest one of noise alone, for a
-            regression on it, >= 0.
         bins: the most active bins of a layer, >= 1; the paper's M^h are too many to report on.
         kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: the values of the lemmas.
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.
         share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
-        weight: of v v' beside y v in a report on layer 1, > 0; on deeper layers .4.
         horizon: number of users T.
     """
 
@@ -71,16 +65,13 @@ class Config(PrivateSettings):
     oracle: Literal["shared", "per-arm"] = FROM_PRESET
     width: Literal["sum", "difference"] = FROM_PRESET
     confidence: Literal["analytic", "published"] = FROM_PRESET
-    carry: bool = FROM_PRESET
     gamma: Growth = FROM_PRESET
     z: Positive = 1.5
-    kappa: NonNegative = 3.0
     bins: Count = 32
     kappas: tuple[float, float, float, float] | None = None
     first: Count = 500
     growth: Growth = 2.0
     share: Open01 = 0.3
-    weight: Positive = 0.6
     horizon: Count = 10_000
 
     def __post_init__(self) -> None:
@@ -90,12 +81,8 @@ class Config(PrivateSettings):
         super().__post_init__()
         if self.kappas is not None and (np.shape(self.kappas) != (4,) or not (np.asarray(self.kappas) >= 0).all()):
             raise ValueError(f"kappas must be four numbers >= 0, or None for those of the lemmas; got {self.kappas!r}.")
-        if not isinstance(self.carry, bool):
-            raise ValueError(f"carry must be True or False; got {self.carry!r}.")
         if self.width == "difference" and (self.oracle, self.confidence) != ("shared", "analytic"):
             raise ValueError("width difference needs oracle shared and confidence analytic; take width sum instead.")
-        if self.carry and self.confidence == "published":
-            raise ValueError("carry needs confidence analytic; published widths are for one epoch alone.")
         if self.calibration == "published" and self.confidence == "analytic":
             needs = "confidence published: the paper's noise is on its statistics"
             raise ValueError(f"calibration published needs {needs}.")

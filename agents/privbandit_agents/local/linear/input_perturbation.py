@@ -13,7 +13,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.rows import Products, blocks
-from privbandit_agents.base.settings import NonNegative, Positive
+from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, ProductsChannel
 from privbandit_agents.privacy.contributions.moments import raised_solution, sanitise
 from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
@@ -29,12 +29,10 @@ class Config(MomentSettings):
             for the rest: consistent. ``"plain"`` is least squares on the noisy features; its estimate stays
             shrunk towards a multiple of the first moment however many users come.
         shift: ridge of the corrected regression in standard deviations of its largest noise, >= 0.
-        ridge: least eigenvalue, > 0.
     """
 
     regression: Literal["corrected", "plain"] = "corrected"
     shift: NonNegative = 1.0
-    ridge: Positive = 1.0
 
 
 class InputPerturbation(MomentAgent[Config]):
@@ -89,4 +87,4 @@ class InputPerturbation(MomentAgent[Config]):
             added = self.users * variance
         else:
             added = self.config.shift * math.sqrt(self.users * (5 * variance**2 + 4 * variance))
-        self.scorer[:, -1] = raised_solution(gram + added * np.eye(self.dim), moment, self.config.ridge)[1]
+        self.scorer[:, -1] = raised_solution(gram + added * np.eye(self.dim), moment, 1.0)[1]

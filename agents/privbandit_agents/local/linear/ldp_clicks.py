@@ -22,7 +22,6 @@ from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import lengths, modest
 
 SPREAD = 0.4  # features of this size, on average, weigh as much as the intercept
-SHORTEST = 8  # users who are asked about one arm in a row, at least
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,8 @@ class LDPClicks(MomentAgent[Config]):
         self.sums, self.asked = np.zeros((self.n_arms, self.size)), np.zeros(self.n_arms)
         self.theta = np.zeros((self.n_arms, self.size))
         self.arm, self.present_users, self.explored = 0, 0, 0
-        self.run = max(SHORTEST, math.ceil(0.01 * self.expected / self.n_arms))
+        # users who are asked about one arm in a row
+        self.run = max(8, math.ceil(0.01 * self.expected / self.n_arms))
         self.refit_at = self.run
 
     @property

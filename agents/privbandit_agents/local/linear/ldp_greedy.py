@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.settings import NonNegative, Positive
+from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
@@ -29,13 +29,11 @@ class Config(MomentSettings):
         statistics: ``"ridge"`` shifts the Gram matrix by a ridge; ``"threshold"`` leaves out its eigenvectors with an
             eigenvalue below three standard deviations of the noise.
         shift: ridge in units of the noise's spectral norm, >= 0.
-        ridge: least ridge, > 0.
     """
 
     release: Literal["hemisphere", "laplace"] = "hemisphere"
     statistics: Literal["ridge", "threshold"] = "ridge"
     shift: NonNegative = 1.0
-    ridge: Positive = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,11 +60,11 @@ class LDPGreedy(MomentAgent[Config]):
     def learn(self) -> None:
         config, noise = self.config, self.sigma * math.sqrt(self.users)
         if config.statistics == "ridge":
-            theta = perturbed_ridge(self.total, self.dim, noise, config.ridge, config.shift)[1]
+            theta = perturbed_ridge(self.total, self.dim, noise, config.shift)[1]
         else:
             gram, moment = unpack(self.total, self.dim)
             clear = 3 * (math.sqrt(2 * self.users) * noise_of_gram(self.sigma))
-            theta = clear_solution(gram, moment, max(config.ridge, clear))
+            theta = clear_solution(gram, moment, max(1.0, clear))
         self.scorer[:, -1] = theta
 
 

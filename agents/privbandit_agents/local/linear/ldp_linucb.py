@@ -13,15 +13,13 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
-from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01
 from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-
-PARTS = 10  # a window forgets a tenth of its reports at a time
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,12 @@ class Config(MomentSettings):
             (sigma = 6 sqrt(2 ln(2.5 / delta)) / epsilon on every packed coordinate: the entries of y x and those of
             x x' off the diagonal have sigma, those on it sqrt(2) sigma). The ledger records the real cost.
         bonus_scale: multiplier of the theoretical width of the confidence bonus, >= 0; 1 is the theory.
-        shift: ridge in units of the noise's spectral norm, >= 0.
-        ridge: least ridge, > 0.
         window: only the last ``window`` users' reports count, and up to a tenth more before them; None: all do.
     """
 
     delta: Open01 = 1e-5
     calibration: Calibration = "correct"
     bonus_scale: NonNegative = 0.1
-    shift: NonNegative = 1.0
-    ridge: Positive = 1.0
     window: Count | None = None
 
 
@@ -76,8 +70,9 @@ class LDPLinUCB(MomentAgent[Config]):
             self.guarantee = dataclasses.replace(self.guarantee, proven=False)
         if config.window is not None:
             self.guarantee = dataclasses.replace(self.guarantee, reference="docs/privacy/windows.md")
-            self.part = max(1, config.window // PARTS)
-            self.parts = np.zeros((PARTS, self.channel.size))  # sums of the parts that are full, the newest first
+            # sums of the parts that are full, the newest first: a window forgets a tenth of its reports at a time
+            self.parts = np.zeros((10, self.channel.size))
+            self.part = max(1, config.window // len(self.parts))
             self.served = self.full = 0
 
     def open_channel(self) -> GaussianChannel:
@@ -96,7 +91,7 @@ class LDPLinUCB(MomentAgent[Config]):
         """Set the optimistic scorer of the sum of the reports."""
         config = self.config
         noise = self.sigma * math.sqrt(self.users)
-        a, theta, added = perturbed_ridge(self.total, self.dim, noise, config.ridge, config.shift)
+        a, theta, added = perturbed_ridge(self.total, self.dim, noise, 1.0)
         # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
         noise = self.sigma * math.sqrt(self.dim * self.users)
         theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.users))
@@ -123,5 +118,5 @@ class LDPLinUCB(MomentAgent[Config]):
         """Close the part that is full, and forget the oldest if there are too many."""
         newest = self.total - self.parts.sum(axis=0)
         self.parts = np.concatenate([newest[None], self.parts[:-1]])
-        self.full = min(self.full + 1, PARTS)
+        self.full = min(self.full + 1, len(self.parts))
         self.total, self.users = self.parts.sum(axis=0), self.full * self.part

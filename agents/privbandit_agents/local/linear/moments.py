@@ -171,7 +171,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def begin(self) -> None:
         super().begin()
-        self.dim = self.context_shape[-1]
+        self.dim = self.context_shape[-1] if self.context_shape else 0
         self.scorer = np.zeros((self.dim, self.dim + 1))
         self.users, self.refit_at = 0, 1
         self.channel = self.open_channel()

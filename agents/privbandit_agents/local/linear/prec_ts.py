@@ -17,15 +17,14 @@ from privbandit_agents.base.rows import Uniforms
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
-from privbandit_agents.local.linear.pool import Pool
-from privbandit_agents.local.linear.spreads import OCTAVES, Spreads, octaves
+from privbandit_agents.local.linear.spreads import OCTAVES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
+from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import lengths
 
-PLAIN, CENTRED, SPREAD = "plain", "centred", "spread"
+PLAIN, CENTRED, SPREAD, SCATTER = "plain", "centred", "spread", "scatter"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
-OFTEN = 40  # visits of a person on average, from which on means of ten are worth more than first visits
 FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, to fill the ball
 
 
@@ -54,7 +53,8 @@ class Config(MomentSettings):
         """Whether devices report on the mean of ten visits."""
         if self.people is None or self.visits == "first":
             return False
-        return self.visits == "mean" or (self.horizon or 1_000_000) >= OFTEN * self.people
+        # from 40 visits a person on, means of ten are worth more than first visits
+        return self.visits == "mean" or (self.horizon or 1_000_000) >= 40 * self.people
 
 
 class PRECTS(MomentAgent[Config]):
@@ -68,13 +68,17 @@ class PRECTS(MomentAgent[Config]):
         for every batch of users:
             theta+, theta- = theta +- w sqrt(log(1 + T/n)) cov^(1/2) random signs, w = .4, or .1 if differences
                 are large
-            each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of three
+            each plays a or a', the best arms for theta+ and theta-, by a coin of its own, and reports one of four
                 spread, in a batch out of four until all are known:
                     the octave of a feature's range over the user's arms
+                scatter, then in a batch out of two, in at most three stages, if features vary, and by little:
+                    svec of the mean of v v' over the arms, v the direction of W (x - the mean of all arms)
                 centred, if differences are small and theta+ and theta- are more than 36 degrees apart:
-                    (y X, w svec(X X')) of X = S (x - the mean of both arms), zeros if the arms are the same
-                plain, else: the same of X = S x
-            if all spreads are known for the first time: S stretches every feature by its spread
+                    (min(1, 1/r) y v, w min(1, r) svec(v v')) of r v = S (x - the mean of both arms), |v| = 1
+                plain, else: the same of r v = S x
+            if all spreads are known: W, S stretch every feature by its spread
+            after a stage: W = M^(-1/2) W for the mean M of its reports, as far as the noise permits; after the last
+                one S stretches all directions as W does
             theta, cov = posterior by the weighted sums of both kinds, and of those before S
 
     With ``people`` each person's first visit is reported on, and whoever has reported is served by theta. With
@@ -82,9 +86,9 @@ class PRECTS(MomentAgent[Config]):
     clipped to length .45, in the place of one record: S = I, and no other kinds.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by a
-    randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, S, and the
-    draws are functions of earlier reports, of public constants, and of the server's own draws. Features of all arms are
-    clipped to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite count as zeros.
+    randomizer with likelihood ratio at most e^epsilon for any two inputs. The kind and feature of reports, W, S, and
+    the draws are functions of earlier reports, of public constants, and of the server's own draws. Features of all arms
+    are clipped to the unit ball and rewards to [-1, 1] on the device; arms and rewards that are not finite are zeros.
     With ``visits="mean"`` the one report of a person is on a vector of the ball of radius .45, whatever its ten
     records are (docs/privacy/people.md).
     There is no proof of a rate of regret.
@@ -94,7 +98,8 @@ class PRECTS(MomentAgent[Config]):
         feature: reported on in a batch of spreads.
         weight: of this batch's centred reports: the angle of the draws as a share of 2/3 of a half turn, at most 1.
         spreads: the server's knowledge of the features' spreads.
-        stretch: the diagonal of S, shape (d,).
+        scatter: its knowledge of how arms differ in all directions.
+        stretch: S, symmetric, shape (d, d).
         plain, centred: the reports of both kinds with this S.
         known: [J | h], precision and score of theta by earlier ones, shape (d, d + 1).
         draws: [theta+, theta-], shape (2, d).
@@ -119,7 +124,8 @@ class PRECTS(MomentAgent[Config]):
         self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
         self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
-        self.reopen(np.ones(self.dim))
+        self.scatter = Scatter(self.spreads.size, self.spreads.varies, self.spreads.noise, 0)
+        self.reopen(np.eye(self.dim))
         self.choose()
 
     def reopen(self, stretch: Array) -> None:
@@ -134,10 +140,7 @@ class PRECTS(MomentAgent[Config]):
     @property
     def small(self) -> bool:
         """Whether centred reports pay: arms are known to differ, and by little."""
-        varies, size = self.spreads.varies, self.spreads.size
-        return bool(
-            self.spreads.known and varies.any() and size[varies] @ size[varies] < 0.2
-        )  # small differences of arms
+        return self.spreads.known and self.scatter.small
 
     # on the devices
 
@@ -167,16 +170,20 @@ class PRECTS(MomentAgent[Config]):
         """Return the reports of this batch's users, as factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         users = len(contexts)
-        if self.kind == SPREAD:
-            clean = sanitise(contexts, np.zeros(contexts.shape[:2]))[0]
-            nothing = np.zeros((users, self.dim))
-            return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
+        if self.kind in (SPREAD, SCATTER):
+            clean, nothing = sanitise(contexts, np.zeros(contexts.shape[:2]))[0], np.zeros((users, self.dim))
+            if self.kind == SPREAD:
+                return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
+            rest = np.zeros((users, self.channel.size))
+            known = directions(clean, self.scatter.whitened)
+            rest[:, : known.shape[1]] = NORM * known
+            return Lifted(rest, nothing[:, :0])
         tail = np.zeros((users, OCTAVES))
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
         if self.kind == PLAIN:
-            return Lifted.packed(*self.inside(x, y), tail)
-        x, y = self.inside(self.difference(contexts, arms, x), y)
-        return Lifted(FILL * y[:, None] * x, x, FILL * GRAM, tail)
+            return Lifted(*self.inside(x, y), WEIGHT, tail)
+        head, x = self.inside(self.difference(contexts, arms, x), y)
+        return Lifted(FILL * head, x, FILL * GRAM, tail)
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
         vectors = super().encode(context, action, feedback)
@@ -191,10 +198,14 @@ class PRECTS(MomentAgent[Config]):
         return np.where(compared[:, None], (x - behind) / 2, 0.0)
 
     def inside(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return X = S x and y, divided by |X| where it exceeds 1, which leaves the linear model exact."""
-        x = x * self.stretch
-        outside = np.maximum(lengths(x)[:, 0], 1.0)
-        return sanitise(x / outside[:, None], y / outside)
+        """Return min(1, 1/r) y v and sqrt(min(1, r)) v for r v = S x, |v| = 1, shapes (n, d): weights by information.
+
+        The mean of min(1, 1/r) y v is that of min(1, r) v v' times S^-1 theta, whatever S is.
+        """
+        x = np.vecdot(x[:, None, :], self.stretch)  # the same whoever else comes
+        long = lengths(x)
+        x = x / np.where(long > 0, long, 1.0)
+        return y[:, None] / np.maximum(long, 1.0) * x, np.sqrt(np.minimum(long, 1.0)) * x
 
     @property
     def at_once(self) -> int:
@@ -209,13 +220,22 @@ class PRECTS(MomentAgent[Config]):
         if self.kind == SPREAD:
             self.spreads.add(self.feature, total[-OCTAVES:] / NORM, users)
             if self.spreads.known:
-                self.known = self.known + self.evidence(self.scorer[:, -1])
-                self.reopen(self.spreads.stretches())
+                known, length = self.spreads, self.plain.length()
+                self.scatter = Scatter(known.size, known.varies, known.noise, self.expected, length)
+                self.restretch()
+        elif self.kind == SCATTER:
+            if self.scatter.add(total / NORM, users):
+                self.restretch()
         elif self.kind == PLAIN:
             self.plain.add(total[:-OCTAVES], users)
         else:
             self.centred.add(total[:-OCTAVES] / FILL, users, self.weight)
         self.choose()
+
+    def restretch(self) -> None:
+        """Go on with S by what is known of the scatter, and keep the evidence by the former S."""
+        self.known = self.known + self.evidence(self.scorer[:, -1])
+        self.reopen(self.scatter.stretch())
 
     def evidence(self, theta: Array) -> Array:
         return self.plain.evidence(theta) + self.centred.evidence(theta)
@@ -237,17 +257,20 @@ class PRECTS(MomentAgent[Config]):
         self.draws = np.stack([theta + step, theta - step])
         # the kind of report
         self.batches += 1
-        turn = self.spreads.angle(*self.draws) / math.pi
+        turn = self.scatter.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
         self.kind = CENTRED if self.small and turn > 0.2 else PLAIN
         if self.config.averages:
             self.kind = PLAIN
         elif not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads
             self.kind, self.feature = SPREAD, self.spreads.next
+        elif self.scatter.left and self.batches % 2 == 0:
+            self.kind = SCATTER
 
     def next_refit(self) -> int:
-        if self.spreads.known or self.config.averages:
+        if self.config.averages or (self.spreads.known and not self.scatter.left):
             return super().next_refit()
-        # while spreads are asked for, a feature's takes four batches at least
-        most = self.users + max(self.least_batch, math.ceil(self.spreads.most / 4))
+        # a feature's spread, and a stage of their scatter, take four batches at least
+        asked = self.scatter.most if self.spreads.known else self.spreads.most
+        most = self.users + max(self.least_batch, math.ceil(asked / 4))
         return min(super().next_refit(), most)

@@ -29,12 +29,9 @@ class Config(TreeSettings):
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
         exploration: probability of a random label; None: 0 with two labels, 0.05 with more. Without any, a leaf changes
             its label if, by the reports, the one it gives is right less often than another one among public rows.
-        doubt: with two labels, standard deviations by which reports must favor the public rows before these alone
-            answer, >= 0; infinity: never.
     """
 
     exploration: Fraction | None = 0.0
-    doubt: NonNegative = 1.0
     weight: Positive | None = None
     trust: NonNegative = 1.0
     drift: NonNegative = 0.3
@@ -83,7 +80,8 @@ class LPCTVotes(LeafVotes[Config]):
     def predicted(self) -> Floats:
         self.combined = super().predicted()
         self.alone = self.tree.predict(np.zeros_like(self.total), 0)
-        return self.alone if self.gain < -self.config.doubt * self.noise**0.5 else self.combined
+        doubted = self.gain < -(self.noise**0.5)  # by a standard deviation reports favor the public rows
+        return self.alone if doubted else self.combined
 
     def weighed(self) -> WeightedTree:
         settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}

@@ -11,7 +11,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, PublicLabelAgent, in_unit_cube
-from privbandit_agents.base.settings import Count, Fraction, PositiveOrInfinite, Settings
+from privbandit_agents.base.settings import Count, PositiveOrInfinite, Settings
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import MAX_DEPTH, Depth, WeightedTree, refuse_unread
 
@@ -25,14 +25,12 @@ class Config(Settings):
         depth: of the partition, at most 16; None: 1 + log2(n_Q) / 2, rounded.
         min_samples_leaf: public rows that a cut must leave on both sides, >= 1; for ``"occupied"`` and ``"cart"``.
         tau: distance of a node's mean from its parent's, > 0; infinity: no shrinkage.
-        exploration: probability of a random label; nothing is learned from it.
     """
 
     partition: Literal["max-edge", "occupied", "cart"] = "max-edge"
     depth: Depth | None = None
     min_samples_leaf: Count = 1
     tau: PositiveOrInfinite = 0.5
-    exploration: Fraction | None = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

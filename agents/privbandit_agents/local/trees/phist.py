@@ -7,7 +7,7 @@ Ma and Hanfang Yang, "Optimal Locally Private Nonparametric Classification with 
 import math
 from dataclasses import dataclass
 
-from privbandit_agents.base.settings import Count
+from privbandit_agents.base.settings import Count, Fraction
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Grid
 from privbandit_agents.local.trees.report import Kind, chosen_depth
@@ -20,10 +20,12 @@ class Config(VoteSettings):
 
     Attributes:
         report: as there.
+        exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
         splits: equal parts h of every axis; None: at most 6, as many as the expected users can fill.
     """
 
     report: Kind = "laplace"
+    exploration: Fraction | None = None
     splits: Count | None = None
 
 

@@ -21,6 +21,8 @@ WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 SENSITIVITY = 2.0 * (1 + 1e-12)
 """Of packed records: 2 in real numbers, and what rounding adds."""
+WEIGHED = math.sqrt(5.0) * (1 + 1e-12)
+"""The same of records that are weighed by information, at a weight of 1: no longer 2, since lengths do not cancel."""
 NORM, ROOT = math.sqrt(1.5), math.sqrt(2)
 
 
@@ -135,13 +137,34 @@ class Lifted:
         return np.asarray(products if self.tail is None else products + self.tail @ self.tail.T)
 
 
-def sensitivity(users: int, at_once: int) -> float:
+def weighed(x: Floats, y: Floats, stretch: Floats) -> tuple[Floats, Floats]:
+    """Return sqrt(b) v and (a / sqrt(b)) y of sanitised records: r v = S x, |v| = 1, a = min(1, 1/r), b = min(1, r).
+
+    Their products are a y v and b v v': a vector z = (a y v, svec(b v v')), whose weights are by information.
+
+    *Formal guarantees.* |z - z'| <= sqrt(5) for any two records and any S, which ``WEIGHED`` declares, and not 2:
+    approached by y = 1 at r -> 0, where z = (v, 0), against y = -1 at r = 1 in the same direction, where z = (-v,
+    svec(v v')). A record with r < 1e-9 counts as 0. Proof: docs/privacy/regression-moments.md.
+
+    Args:
+        x: shape (n, d).
+        y: shape (n,).
+        stretch: S, shape (d, d).
+    """
+    v = np.vecdot(x[:, None, :], stretch)
+    long = lengths(v)
+    v /= np.where(long > 1e-9, long, np.inf)
+    root = np.sqrt(np.minimum(np.maximum(long, 1e-9), 1.0))
+    return root * v, y / (np.maximum(long, 1.0) * root)[:, 0]
+
+
+def sensitivity(users: int, at_once: int, moved: float = SENSITIVITY) -> float:
     """Return how far replacing one record moves a sum of packed records over ``users`` users, as floats add it up.
 
-    *Formal guarantees.* ``SENSITIVITY``, and the rounding of two sums of z z' over z = (x, y) that are added up by
+    *Formal guarantees.* ``moved``, and the rounding of two sums of z z' over z = (x, y) that are added up by
     products of ``at_once`` rows, one after the other. Proof: docs/privacy/regression-moments.md.
     """
-    return SENSITIVITY + 5 * users * (at_once + -(-users // at_once) + 8) * 2.0**-53
+    return moved + 5 * users * (at_once + -(-users // at_once) + 8) * 2.0**-53
 
 
 def mass(users: int) -> float:
@@ -149,9 +172,9 @@ def mass(users: int) -> float:
     return 1.01 * NORM * users
 
 
-def packed_sum(products: Floats) -> Floats:
-    """Return the sum of ``pack`` over sanitised records, given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
-    return np.concatenate([products[:-1, -1], WEIGHT * svec(products[:-1, :-1])])
+def packed_sum(products: Floats, weight: float = WEIGHT) -> Floats:
+    """Return the sum of (y x, weight svec(x x')), given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
+    return np.concatenate([products[:-1, -1], weight * svec(products[:-1, :-1])])
 
 
 def unpack(packed: Floats, dim: int) -> tuple[Floats, Floats]:
@@ -172,23 +195,22 @@ def packed_size(dim: int) -> int:
     return dim + dim * (dim + 1) // 2
 
 
-def perturbed_ridge(packed: Floats, dim: int, sigma: float, ridge: float, shift: float) -> tuple[Floats, Floats, float]:
+def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tuple[Floats, Floats, float]:
     """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
 
-    lambda = ridge + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
-    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below ridge all the
+    lambda = 1 + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
+    the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below 1 all the
     same is raised to it. Post-processing: reads the noisy sum and public constants only.
 
     Args:
         packed: the noisy sum, shape (d + d (d + 1) / 2,).
         dim: d.
         sigma: standard deviation of the noise in each packed coordinate.
-        ridge: > 0.
         shift: >= 0.
     """
     gram, moment = unpack(packed, dim)
-    added = ridge + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
-    return *raised_solution(gram + added * np.eye(dim), moment, ridge), added
+    added = 1 + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
+    return *raised_solution(gram + added * np.eye(dim), moment, 1.0), added
 
 
 def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:

@@ -237,7 +237,7 @@ class Hemisphere(LocalRandomizer):
 
     def __init__(self, epsilon: float, cells: int, dim: int, radius: float = 1.0, noise: str = "numpy") -> None:
         super().__init__(epsilon, cells, dim, noise)
-        self.exact_sum = math.isinf(self.epsilon)
+        self.exact_sum = math.isinf(self.epsilon) or self.cells * self.dim == 1
         self.radius = positive(radius=radius)
         self.whole = BinCapSign(epsilon, 1, self.cells * self.dim, threshold=0.0, activity=1.0)
         self.scale = self.radius / self.whole.mean
@@ -321,5 +321,8 @@ class Hemisphere(LocalRandomizer):
         return gaussian_sum(vectors, np.asarray(cells), self.cells, counts, self.radius, spread, rng)
 
     def _draw_sum(self, crowd: Crowd, rng: Generator) -> Floats:
+        if self.exact_sum:  # a report is a sign
+            signs = Crowd(crowd.own, crowd.z / self.radius, crowd.number, crowd.cells)
+            return self.radius * self.whole._draw_sum(signs, rng)
         spread = crowd.users * self._variance(own=False) * np.eye(self.dim)
         return gaussian(crowd.sums(), spread - crowd.grams(crowd.z), rng)

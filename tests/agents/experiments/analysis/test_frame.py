@@ -133,6 +133,18 @@ def test_a_long_table_is_short_as_csv(tmp_path: Path, monkeypatch: pytest.Monkey
     assert pl.read_parquet(tmp_path / "results.parquet").height == 20 * len(SWEEP)
 
 
+def test_a_long_table_of_fits_has_the_best_points_as_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.analysis.data.MOST_ROWS", 4)
+    scored = [(0, 0.5), (0, 0.7), (0, 0.7), (1, 0.6), (1, float("nan"))]
+    told = {"method": "LPCT", "epsilon": 1.0, "world.gamma": 0.5}
+    write_data(
+        pl.DataFrame([{**told, "replication": r, "accuracy": a, "point": k} for k, (r, a) in enumerate(scored)]),
+        tmp_path,
+    )
+    assert pl.read_csv(tmp_path / "results.csv")["point"].to_list() == [1, 3]
+    assert pl.read_parquet(tmp_path / "results.parquet").height == 5
+
+
 @pytest.mark.wide
 def test_a_second_run_adds_to_the_first(tmp_path: Path) -> None:
     out = Console(file=StringIO(), width=160)

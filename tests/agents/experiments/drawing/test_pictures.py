@@ -7,11 +7,11 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
+from privbandit_agents.bounds.labels import excess_risk
 from privbandit_agents.experiments.drawing.pictures import boxes, draw_picture
 from privbandit_agents.experiments.schema.experiment import read_experiment
 from privbandit_agents.experiments.schema.figures import Picture
 from privbandit_agents.experiments.shelf import library
-from privbandit_agents.local.trees.bounds import excess_risk
 from privbandit_agents.local.trees.partition import grow
 
 DRAWN = [

@@ -146,10 +146,9 @@ class OneGame(Game):
 @pytest.mark.parametrize("found", [0.0, 0.9, 2.5, np.inf])
 @pytest.mark.parametrize("claim", [Claim(0.01), Claim.gaussian(1.0, 1e-5), Claim(np.inf, 0.01, 2.0)])
 def test_the_picture_of_an_audit_has_no_text_over_another(claim: Claim, found: float, curve: bool) -> None:
-    rho = None if claim.rho is None else claim.rho * found**2
     shares = np.linspace(0, 1, 50)
-    bound = found * min(claim.epsilon, 1e3)
-    result = AuditResult(OneGame.name, claim, bound, rho, 0.999, "an event", 500, np.stack([shares, shares**0.7]))
+    bound = found * min(claim.epsilon, 1e3) if claim.rho is None else claim.rho * found**2
+    result = AuditResult(OneGame.name, claim, bound, 0.999, "an event", 500, np.stack([shares, shares**0.7]))
     power = None if result.refuted else dict(zip(FACTORS, (0.01, 0.9, 1.0), strict=True))
     figure = picture(Found(OneGame(), result, power), curve)
     assert overlaps(figure) == []

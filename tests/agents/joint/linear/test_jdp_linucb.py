@@ -6,10 +6,17 @@ import pytest
 from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.publish import Publication
 from privbandit_agents.joint.linear.jdp_linucb import Config
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_sum
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, WEIGHED, pack, packed_sum
+from privbandit_agents.privacy.mechanisms.symmetric import svec
+from privbandit_agents.testing.replay import BRIEFLY, replay
 from privbandit_agents.testing.runs import same_parts, same_state, without_generators
+from privbandit_agents.testing.watchers import loss
+
+from privbandit_envs import register
+from privbandit_envs.families.linear import LinearProblem
 
 T, K, D = 120, 3, 4
 
@@ -147,3 +154,80 @@ def test_the_policy_changes_when_users_have_grown_by_the_factor() -> None:
         if agent.release is not before:
             changes.append(user + 1)
     assert changes == [1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93]
+
+
+class WeakProblem(LinearProblem):
+    """A linear world with a weak direction that is turned."""
+
+    def __init__(self, rng: np.random.Generator, *, horizon: int = 3000) -> None:
+        super().__init__(rng, n_arms=3, dim=2, design="ill", delta=1e-3, rotate=True, horizon=horizon)
+
+
+def weak_run(users: int = 1500, **config: Any) -> tuple[Any, Any]:
+    """Return an agent after users of a world with a weak direction, and the world."""
+    register("weak/Turned-v0", f"{__name__}:WeakProblem")
+    env: Any = gym.make("weak/Turned-v0", horizon=users)
+    agent: Any = make("jdp-linucb", env, seed=0, **{"epsilon": 20.0, **config})
+    play(env, agent, users, seed=1)
+    return agent, env.unwrapped.problem
+
+
+def test_batches_follow_where_a_direction_is_weak_and_nowhere_else() -> None:
+    agent, problem = weak_run()
+    assert agent.batch > 4 and agent.counter.t < agent.counter.horizon
+    values, vectors = np.linalg.eigh(agent.stretch.T @ agent.stretch)
+    weak = problem.rotation[:, 1]
+    assert values[1] > 25 * values[0] and abs(vectors[:, 1] @ weak) > 0.9
+    assert np.sign(agent.theta @ weak) == np.sign(problem.theta @ weak)
+    assert agent.ledger.spent().as_rho() == agent.guarantee.rho == agent.counter.rho
+    isotropic = agent_of(horizon=1000, epsilon=20.0)
+    play(world(horizon=1000), isotropic, seed=1)
+    for other in (isotropic, weak_run(500, people=500)[0], weak_run(500, window=400)[0]):
+        assert other.batch == 0 and np.array_equal(other.stretch, np.eye(other.dim))
+    rewards: Any = make("reward-dp-linucb", world())
+    assert rewards.may_stretch is False
+
+
+def test_users_may_be_grouped_at_will_in_batches() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, design="ill", delta=1e-3, horizon=900).unwrapped
+    env.reset(seed=2)
+    contexts, arms = env.upcoming(900), np.arange(900) % 3
+    sent = contexts, arms, env.serve(arms).feedback
+    agents: list[Any] = [make("jdp-linucb", env, seed=3, epsilon=20.0) for _ in range(2)]
+    whole, parts = agents
+    whole.update(*sent)
+    for part in np.split(np.arange(900), [1, 2, 40, 97, 98, 500, 777]):
+        parts.update(*(column[part] for column in sent))
+    assert whole.batch > 2 and same_state(whole, parts) and np.array_equal(whole.release, parts.release)
+
+
+@pytest.mark.parametrize("user", [10, 120])
+def test_a_user_of_the_counter_or_of_a_batch_pays_once(user: int) -> None:
+    """The replay prices pairs of records exactly, and fails if one user moves two groups."""
+    register("weak/Turned-v0", f"{__name__}:WeakProblem")
+    costs, unseen = replay("jdp-linucb", "weak/Turned-v0", 150, {"epsilon": 100.0}, user, BRIEFLY[:2])
+    assert not unseen and len(costs) > 1
+
+
+@pytest.mark.parametrize(("declared", "enough"), [(WEIGHED, True), (SENSITIVITY, False)])
+def test_the_noise_of_a_batch_covers_root_5(declared: float, enough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short record against a long one in its direction: noise for the 2 of ``pack`` is refuted."""
+    monkeypatch.setattr("privbandit_agents.joint.linear.jdp_linucb.WEIGHED", declared)
+    register("weak/Turned-v0", f"{__name__}:WeakProblem")
+    agent: Any = make("jdp-linucb", gym.make("weak/Turned-v0", horizon=900), seed=0, epsilon=20.0)
+    seen: list[Publication] = []
+
+    def watcher(publication: Publication) -> Any:
+        seen.append(publication)
+        return publication.draw()
+
+    agent.watcher = watcher
+    play(gym.make("weak/Turned-v0", horizon=900), agent, seed=1)
+    batches = [one for one in seen if one.group]
+    assert len(batches) > 2 and len({one.group for one in batches}) == len(batches)
+    v = np.array([1.0, 0.0])
+    moved = np.concatenate([v, 0 * svec(np.eye(2))]) - np.concatenate([-v, svec(np.outer(v, v))])
+    for one in batches:
+        exact = np.asarray(one.exact)
+        cost = loss(one.mechanism, exact, exact + moved, exact)
+        assert (cost.as_rho() <= agent.guarantee.rho) == enough

@@ -83,7 +83,6 @@ def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
         ("psgd-linear", {"step": 0.0}, "step must be > 0; got 0.0"),
         ("psgd-linear", {"ridge": -1.0}, "ridge must be > 0; got -1.0"),
         ("psgd-network", {"hidden": 0}, "hidden must be"),
-        ("psgd-network", {"power": -1.0}, "power must be >= 0; got -1.0"),
     ],
 )
 def test_settings_are_checked(name: str, settings: dict[str, Any], message: str) -> None:
@@ -92,10 +91,9 @@ def test_settings_are_checked(name: str, settings: dict[str, Any], message: str)
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("psgd-linear", {}, {"epsilon": 0.1, "power": 1.0}),
+    ("psgd-linear", {}, {"epsilon": 0.1}),
     ("psgd-linear", {"source": "breast_cancer"}, {"epsilon": 8.0, "step": 1e200}),  # theta leaves what can be added
     ("psgd-linear", {}, {"epsilon": float("inf")}),
-    ("psgd-linear", {}, {"exploration": 0.3}),
     ("psgd-network", {"n_public": 1}, {"hidden": 3, "step": 0.5}),
     ("psgd-network", {"source": "digits-binary"}, {}),
 ]

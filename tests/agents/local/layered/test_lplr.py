@@ -113,7 +113,7 @@ def test_without_noise_theta_is_found(kind: str, preset: str) -> None:
     assert np.mean(errors) < 8 / math.sqrt(n) + rare
 
 
-@pytest.mark.parametrize("setting", [{}, {"carry": False}, {"width": "sum"}, {"oracle": "per-arm", "width": "sum"}])
+@pytest.mark.parametrize("setting", [{}, {"width": "sum"}, {"oracle": "per-arm", "width": "sum"}])
 def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any]) -> None:
     horizon = 3 * 10**5
     env = world(horizon, design="sphere", support=50)
@@ -335,14 +335,12 @@ def test_evidence_is_calibrated_over_epochs() -> None:
     ("settings", "words"),
     [
         ({"oracle": "per-arm"}, "width difference needs"),
-        ({"preset": "published", "calibration": "correct", "carry": True}, "carry needs"),
         ({"calibration": "published"}, "calibration published needs"),
         ({"share": 1.0}, "share must lie in"),
         ({"release": "gaussian"}, "release"),
         ({"gamma": 1.0}, "gamma"),
         ({"z": 0.0}, "z must"),
         ({"kappas": (1.0, 2.0)}, "kappas must be four numbers"),
-        ({"carry": "no"}, "carry must be True or False"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words: str) -> None:

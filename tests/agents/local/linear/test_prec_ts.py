@@ -7,18 +7,24 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.local.linear.pool import Pool
-from privbandit_agents.local.linear.prec_ts import CENTRED, FILL, GRAM, PLAIN, SPREAD
-from privbandit_agents.local.linear.spreads import FEWEST_ASKED, OCTAVES, Spreads, octaves
+from privbandit_agents.local.linear.prec_ts import CENTRED, FILL, GRAM, PLAIN, SCATTER, SPREAD
+from privbandit_agents.local.linear.spreads import OCTAVES, STAGES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, pack
+from privbandit_agents.privacy.contributions.pool import Pool
+from privbandit_agents.privacy.mechanisms.symmetric import smat
 
 ILL: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
+
+
+STRETCH = np.array([[2.0, 9.0], [9.0, 40.0]])
+KINDS = [PLAIN, CENTRED, SPREAD, SCATTER]
 
 
 def agent_on(kind: str = PLAIN, horizon: int = 10**6, seed: int = 0, **config: Any) -> Any:
     """Return an agent whose users report on a difference of two arms in stretched features, or what ``kind`` says."""
     agent: Any = make("prec-ts", gym.make("privbandit/Linear-v0", horizon=horizon, **ILL), seed=seed, **config)
-    agent.reopen(np.array([1.0, 40.0]))
+    agent.reopen(STRETCH)
+    agent.scatter = Scatter(np.array([0.5, 0.02]), np.ones(2, bool), 2.7, horizon)
     agent.kind, agent.feature, agent.draws = kind, 1, np.array([[0.01, 1.0], [0.01, -1.0]])
     return agent
 
@@ -33,16 +39,16 @@ def users(n: int, seed: int = 1) -> tuple[Any, Any, Any]:
     return contexts, rng.integers(3, size=n), rewards
 
 
-@pytest.mark.parametrize("kind", [PLAIN, CENTRED, SPREAD])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_record_leads_to_a_longer_vector(kind: str) -> None:
     agent, records = agent_on(kind), users(40)
     encoded = agent.encode(*records)
     assert np.isfinite(encoded).all() and np.isfinite(agent.randomize(*records)).all()
     longest = np.linalg.norm(encoded, axis=1).max()
-    assert 0.9 * NORM < longest <= NORM * (1 + 1e-12)
+    assert 0.8 * NORM < longest <= NORM * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("kind", [PLAIN, CENTRED, SPREAD])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_no_two_records_have_a_likelihood_ratio_beyond_epsilon(kind: str, epsilon: float) -> None:
     """Exact densities at reports of both records; the worst pair nearly reaches e^epsilon, twice it fails."""
@@ -55,11 +61,14 @@ def test_no_two_records_have_a_likelihood_ratio_beyond_epsilon(kind: str, epsilo
     assert 0.7 * epsilon < worst <= epsilon * (1 + 1e-9)
 
 
-def test_plain_reports_are_those_of_ldp_greedy_where_nothing_is_stretched() -> None:
+def test_plain_reports_are_those_of_ldp_greedy_but_for_the_weight_of_short_features() -> None:
+    """A record of length r < 1 counts 1/r times as much: signal r in place of r^2."""
     agent, x = agent_on(), np.array([[0.3, 0.4], [0.8, 0.8]])
-    agent.reopen(np.ones(2))
+    agent.reopen(np.eye(2))
     encoded = agent.encode(x[:, None, :].repeat(3, axis=1), np.zeros(2, int), np.array([1.0, -1.0]))
-    assert np.allclose(encoded[:, :-OCTAVES], pack(x, [1.0, -1.0]), atol=1e-7) and not encoded[:, -OCTAVES:].any()
+    expected = pack(x, [1.0, -1.0]) * np.array([[2.0], [1.0]])
+    assert np.allclose(encoded[:, :-OCTAVES], expected, atol=1e-7) and not encoded[:, -OCTAVES:].any()
+    assert np.linalg.norm(encoded[1]) == pytest.approx(NORM), "the ball is filled at length 1"
 
 
 def test_what_arms_share_is_not_in_centred_reports() -> None:
@@ -115,29 +124,84 @@ def test_spreads_are_found_soon_where_they_are_clear() -> None:
         assert half.size[0] in (2.0**-6.5, 1.0) and half.varies[0], "two arms agree as often as not"
         assert told({5: 0.4, 6: 0.6}, 0.3, seed=seed)[0].size[0] == 2.0**-5.5, "the wider of two that are frequent"
         same, _ = told({15: 1.0}, 2.7, seed=seed)
-        assert not same.varies[0] and same.stretches().tolist() == [1.0]
+        assert not same.varies[0] and Scatter(same.size, same.varies, 2.7, 0).stretch().tolist() == [[1.0]]
         lost, many = told({0: 0.05, 3: 0.05}, 2.7, seed=seed)
         assert lost.size[0] >= 2.0**-15 and many <= 1000 and lost.varies[0], "noise ends it too"
 
 
 def test_spreads_are_not_asked_where_users_are_few() -> None:
     assert Spreads(400, 2.7, 10_000).known and not Spreads(2, 2.7, 10_000).known
-    assert Spreads(3, 2.7, 1).known and Spreads(3, 0.0, 10**6).most == FEWEST_ASKED
+    assert Spreads(3, 2.7, 1).known and Spreads(3, 0.0, 10**6).most == 30
 
 
 def test_angles_see_only_features_that_vary() -> None:
-    spreads = Spreads(3, 1.0, 10**6)
-    spreads.varies, spreads.size = np.array([False, True, True]), np.array([1.0, 0.5, 0.01])
-    assert spreads.angle(np.array([1.0, 0.2, 0]), np.array([-1.0, 0.3, 0])) == pytest.approx(0)
-    assert spreads.angle(np.array([1.0, 0.2, 0]), np.array([1.0, -0.3, 0])) == pytest.approx(math.pi)
-    assert spreads.angle(np.array([1.0, 0.02, 0]), np.array([1.0, 0, 1])) == pytest.approx(math.pi / 2)
-    spreads.varies[:] = False
-    assert spreads.angle(np.ones(3), -np.ones(3)) == 0
+    scatter = Scatter(np.array([1.0, 0.5, 0.01]), np.array([False, True, True]), 1.0, 0)
+    assert scatter.angle(np.array([1.0, 0.2, 0]), np.array([-1.0, 0.3, 0])) == pytest.approx(0, abs=1e-7)
+    assert scatter.angle(np.array([1.0, 0.2, 0]), np.array([1.0, -0.3, 0])) == pytest.approx(math.pi)
+    assert scatter.angle(np.array([1.0, 0.02, 0]), np.array([1.0, 0, 1])) == pytest.approx(math.pi / 2)
+    assert Scatter(np.ones(3), np.zeros(3, bool), 1.0, 0).angle(np.ones(3), -np.ones(3)) == 0
+
+
+def test_directions_are_the_mean_over_arms_and_never_longer_than_one() -> None:
+    arms = np.random.default_rng(4).standard_normal((30, 5, 3)) / 4
+    arms[0], arms[1, 1:] = 0.3, 0.0  # arms that are the same
+    whitened = np.array([[1.0, 0.5, 0.0], [0.0, 30.0, 2.0]])
+    found = directions(arms, whitened)
+    for user in range(30):
+        v = (arms[user] - arms[user].mean(axis=0)) @ whitened.T
+        v = v[np.linalg.norm(v, axis=1) > 1e-3]
+        v = v / np.linalg.norm(v, axis=1, keepdims=True)
+        assert np.allclose(smat(found[user]), v.T @ v / 5)
+    assert not found[0].any() and np.linalg.norm(found, axis=1).max() <= 1 + 1e-12
+    assert all(np.array_equal(directions(arms[i : i + 1], whitened)[0], found[i]) for i in range(30))
+
+
+def scatter_of(scales: list[float], turned: bool, noise: float = 2.7, seed: int = 0) -> tuple[Scatter, Any]:
+    """Return what is known of arms with these scales along directions of their own in the end, and the directions."""
+    rng = np.random.default_rng(seed)
+    axes = np.linalg.qr(rng.standard_normal((len(scales), len(scales))))[0] if turned else np.eye(len(scales))
+    arms = rng.choice([-1.0, 1.0], (2000, 4, len(scales))) * scales @ axes.T
+    half = np.median(np.ptp(arms, axis=1), axis=0) / 2
+    scatter = Scatter(np.where(half > 0, half, 1.0), half > 0, noise, 10**8)
+    while scatter.left:
+        exact = directions(arms, scatter.whitened).mean(axis=0) * 1000
+        scatter.add(exact + noise * math.sqrt(1000) * rng.standard_normal(len(exact)), 1000)
+    return scatter, axes
+
+
+def test_turned_weak_directions_are_stretched_as_straight_ones_are() -> None:
+    """The strong direction is the same for all arms; the others differ by factors up to ten."""
+    for seed in range(10):
+        scales = [0.0, 0.2, 0.02]
+        straight, turned = (scatter_of(scales, each, seed=seed) for each in (False, True))
+        assert straight[0].left == 0
+        diagonal = straight[0].stretch()
+        assert np.array_equal(diagonal, np.diag(np.diagonal(diagonal))), "the spreads were right"
+        for scatter, axes in (straight, turned):
+            stretch = axes.T @ scatter.stretch() @ axes
+            assert np.diagonal(stretch) == pytest.approx([1.0, 3.5, 35.0], rel=0.6)
+            assert np.abs(stretch - np.diag(np.diagonal(stretch))).max() < 0.35 * 35
+
+
+def test_the_scatter_is_asked_only_where_it_can_be_found_and_helps() -> None:
+    two = np.ones(2, bool)
+    asked = {
+        "few users": Scatter(np.array([0.1, 0.1]), two, 2.7, 1000),
+        "one feature": Scatter(np.array([0.1, 0.1]), np.array([True, False]), 2.7, 10**8),
+        "large differences": Scatter(np.array([0.7, 0.7]), two, 2.7, 10**8),
+        "small differences": Scatter(np.array([0.1, 0.1]), two, 2.7, 10**8),
+        "no noise": Scatter(np.array([0.1, 0.1]), two, 0.0, 10**8),
+    }
+    assert {name for name, scatter in asked.items() if scatter.left == STAGES} == {"small differences", "no noise"}
+    alone = Scatter(np.array([0.1, 0.1]), two, 2.7, 10**8)
+    while alone.left:
+        alone.add(np.zeros(3), 1000)
+    assert np.array_equal(alone.matrix, np.diag([0.1**2, 0.1**2])), "noise alone changes nothing"
 
 
 def test_the_posterior_is_calibrated() -> None:
     """Over 300 pools z-scores have variance 1 within 4 standard errors; twice the variance is rejected."""
-    rng, theta, stretch = np.random.default_rng(3), np.array([0.5, -0.5]), np.array([0.7, 35.0])
+    rng, theta, stretch = np.random.default_rng(3), np.array([0.5, -0.5]), np.array([[0.7, 0.5], [0.5, 35.0]])
     agent = agent_on()
     agent.reopen(stretch)
     x = np.array([[0.9, 0.01], [0.9, -0.01]])
@@ -158,8 +222,8 @@ def test_the_posterior_is_calibrated() -> None:
 
 
 def test_an_empty_pool_and_noise_alone_tell_nothing() -> None:
-    assert not Pool(np.ones(2), 0.5, 1.0).evidence(np.ones(2)).any()
-    pool = Pool(np.ones(2), math.sqrt(0.5), 3.0)
+    assert not Pool(np.eye(2), 0.5, 1.0).evidence(np.ones(2)).any()
+    pool = Pool(np.eye(2), math.sqrt(0.5), 3.0)
     pool.add(np.array([0.1, 0.2, 0.01, 0.01, 0.0]) * 100, 100)
     assert not pool.evidence(np.ones(2)).any()
 
@@ -184,7 +248,7 @@ def test_the_server_needs_reports_alone() -> None:
     assert one.kind == other.kind and one.weight == other.weight
 
 
-@pytest.mark.parametrize("kind", [PLAIN, CENTRED, SPREAD])
+@pytest.mark.parametrize("kind", KINDS)
 def test_sums_by_counts_and_by_blocks_have_the_mean_of_the_vectors(kind: str) -> None:
     agent, (contexts, _, _) = agent_on(kind, epsilon=8.0), users(1000)
     rows, rewards = agent.candidates(contexts)[:, 0], np.ones(1000)

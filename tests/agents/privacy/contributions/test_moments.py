@@ -11,6 +11,7 @@ from privbandit_agents.local.linear.ldp_greedy import l1_bound
 from privbandit_agents.privacy.contributions.moments import (
     NORM,
     SENSITIVITY,
+    WEIGHED,
     mass,
     noise_of_gram,
     pack,
@@ -20,6 +21,7 @@ from privbandit_agents.privacy.contributions.moments import (
     sanitise,
     sensitivity,
     unpack,
+    weighed,
 )
 from searches import search_sensitivity
 
@@ -40,6 +42,50 @@ def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: i
     named = [((unit, 1.0), (unit, -1.0)), ((unit, 1.0), (-unit, 1.0))]
     found = search_sensitivity(lambda r: record(*r), draw, named, SENSITIVITY, np.random.default_rng(0))
     assert found.attained == pytest.approx(SENSITIVITY) and not found.exceeded
+
+
+def by_information(features: Any, reward: float, stretch: np.ndarray) -> np.ndarray:
+    x, y = weighed(*sanitise(np.asarray(features, float)[None], np.array([reward])), stretch)
+    rows = np.concatenate([x, y[:, None]], axis=1)
+    return packed_sum(rows.T @ rows, 1.0)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+@pytest.mark.parametrize("size", [0.3, 1.0, 900.0])
+def test_weights_by_information_have_sensitivity_root_5_and_not_2(dim: int, size: float) -> None:
+    """A record next to nothing against one of length 1 in its direction: 2, the number of ``pack``, is beaten."""
+    root = np.random.default_rng(dim).standard_normal((dim, dim))
+    stretch = size * root / np.linalg.norm(root, 2) + 0.1 * size * np.eye(dim)
+
+    def draw(rng: np.random.Generator) -> Any:
+        x = rng.standard_normal(dim)
+        return rng.choice([1e-12, 1e-7, 1e-3, 0.1, 1, 10]) * x / np.linalg.norm(x), rng.choice([-1.0, 1.0, 0.3, 5.0])
+
+    unit = np.linalg.solve(stretch, np.eye(dim)[0])
+    long = unit if np.linalg.norm(unit) <= 1 else unit / np.linalg.norm(unit)
+    named = [((1e-7 * long, 1.0), (long, -1.0))]
+    found = search_sensitivity(lambda r: by_information(*r, stretch), draw, named, WEIGHED, np.random.default_rng(0))
+    assert not found.exceeded
+    if size > 1:  # features reach length 1 when stretched
+        assert found.attained == pytest.approx(math.sqrt(5), rel=1e-6) and found.attained > SENSITIVITY * 1.1
+
+
+@settings(max_examples=100)
+@given(st.lists(WILD, min_size=3, max_size=3), WILD, st.lists(WILD, min_size=3, max_size=3), WILD)
+def test_any_input_whatever_is_weighed_within_the_bound(x: list[float], y: float, other: list[float], z: float) -> None:
+    stretch = np.array([[1.0, 0.2, 0.0], [0.2, 40.0, 3.0], [0.0, 3.0, 900.0]])
+    one, two = by_information(x, y, stretch), by_information(other, z, stretch)
+    assert np.isfinite(one).all()
+    assert np.linalg.norm(one) <= math.sqrt(2) * (1 + 1e-12) and np.linalg.norm(one - two) <= WEIGHED
+
+
+def test_weights_by_information_keep_the_regression() -> None:
+    """The mean of the head is the Gram matrix times S^-T theta, exactly, for long and for short features."""
+    draw, theta = np.random.default_rng(1), np.array([0.3, -0.5])
+    x, stretch = draw.uniform(-0.6, 0.6, (50, 2)), np.array([[1.0, 2.0], [-0.5, 4.0]])
+    rows = np.column_stack(weighed(x, x @ theta, stretch))
+    products = rows.T @ rows
+    assert np.allclose(products[:2, 2], products[:2, :2] @ np.linalg.solve(stretch.T, theta))
 
 
 def test_a_larger_weight_would_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,13 +141,11 @@ def test_noise_on_packed_sums_is_the_gaussian_orthogonal_ensemble() -> None:
 def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
-    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 0.7, 1.0)
-    assert (
-        added == 0.7 and np.allclose(a, x.T @ x + 0.7 * np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
-    )
+    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 1.0)
+    assert added == 1 and np.allclose(a, x.T @ x + np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
     for _ in range(50):
-        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 0.7, 1.0)
-        assert np.linalg.eigvalsh(a).min() >= 0.7 * (1 - 1e-9) and np.isfinite(theta).all()
+        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 1.0)
+        assert np.linalg.eigvalsh(a).min() >= 1 - 1e-9 and np.isfinite(theta).all()
 
 
 @pytest.mark.parametrize("users", [1, 255, 256, 700])

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_laws import STEPS, Input, epsilon_of, law, realised, within
+from exact_laws import Input, epsilon_of, law, realised, within
 from privbandit_agents.privacy.mechanisms import grid
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.randomizers import thresholds
@@ -15,6 +15,7 @@ from privbandit_agents.privacy.randomizers.categories import KaryRandomizedRespo
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset, UnaryEncoding
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.randomizers.thresholds import STEPS
 
 EPSILONS = (1e-6, 0.1, 1.0, 16.0, 32.0, 40.0, 1000.0)
 SIGN = np.ones(1)

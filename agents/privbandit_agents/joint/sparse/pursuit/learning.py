@@ -18,8 +18,6 @@ MEDIAN = 0.6745
 """Median of |Z| of a standard Gaussian; scales are medians."""
 NARROW = 1.5
 """The log weight of a scale falls by this from octave to octave, away from an earlier scale."""
-REFINED = 0.75
-"""Where residuals are clipped in the refinement, in standard deviations."""
 BONUS = np.array([4.0, 2.0, 0.0])
 """Public weights, in units of noise, of the newest theta, of that before the refinement, and of the last batch's."""
 
@@ -108,14 +106,15 @@ class Pursuit:
         """Measure all coefficients together, and drop those that may as well be 0."""
         belief, n, m, scale = self.belief, len(batch), len(self.belief), self.scale / MEDIAN
         radius, beside = math.sqrt(m), share_of_hessian(n, m, batch.rho * share)
-        bound = REFINED * scale
+        refined = 0.75  # where residuals are clipped, in standard deviations
+        bound = refined * scale
         found, sigma = batch.gradient(belief.support, belief.theta, bound, radius, share * (1 - beside))
         if beside:
             hessian, noise = batch.hessian(belief.support, radius, share * beside)
             belief.weigh(hessian / n, (noise**2 / 2 + n) * (1 + np.eye(m)) / n**2)
-        gram, unit = belief.gram(), n * passed(REFINED)
+        gram, unit = belief.gram(), n * passed(refined)
         error = unit**2 * (belief.uncertain() @ np.diagonal(belief.covariance))
-        sampling = n * power(REFINED) * scale**2
+        sampling = n * power(refined) * scale**2
         belief.measure(unit * gram, found, sampling * gram + np.diag(sigma**2 + error))
         while len(belief) and belief.clearness().min() < 1.5:  # standard deviations
             belief.drop(int(belief.clearness().argmin()))

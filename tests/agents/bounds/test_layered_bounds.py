@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from privbandit_agents.local.layered.bounds import input_perturbation_lower_bound, mse_lower_bound, regret_upper_bound
+from privbandit_agents.bounds.layered import input_perturbation_lower_bound, mse_lower_bound, regret_upper_bound
 
 
 def test_the_bounds_have_their_theorems_powers() -> None:

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.joint.sparse.bounds import lower_bound, upper_bound
+from privbandit_agents.bounds.sparse import lower_bound, upper_bound
 
 T = np.array([50.0, 400.0, 20_000.0])
 

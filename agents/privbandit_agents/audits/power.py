@@ -28,7 +28,7 @@ def power(
     """Return which share of audits would refute a claim if the mechanism were that of another game.
 
     The other game is played once, with the runs of one audit. Audits are then repeated on samples from its runs, with
-    replacement, ten with one choice of a guess; the standard error of the share is about 1 / (2 sqrt(repeats)).
+    replacement, four with one choice of a guess; the standard error of the share is about 1 / (2 sqrt(repeats)).
 
     Args:
         claim: that audits are to refute.
@@ -41,10 +41,10 @@ def power(
     """
     pilot, alpha, refuted = pilot_runs(truth, count(runs=runs)), 1 - confidence, 0
     (zero, one), in_step = sample(truth, pilot + runs, rng, on_progress, 0)
-    for start in range(0, repeats, 10):
+    for start in range(0, repeats, 4):
         rows = rng.integers(len(zero), size=pilot)
         bet = choose(claim, (zero[rows], one[rows]), alpha, runs, truth.canaries, in_step)
-        for _ in range(min(10, repeats - start)):
+        for _ in range(min(4, repeats - start)):
             rows = rng.integers(len(zero), size=(2, runs))
             told = bet.guess.told((zero[rows[0]], one[rows[int(not bet.together)]]), truth.canaries)
             refuted += refutes(bet, told, alpha)
@@ -81,7 +81,7 @@ def nearer(told: Floats, factor: float) -> Floats:
     right, wrong, square = told.mean(axis=0)
     size, moved = math.sqrt(square) + 1e-12, right - wrong
     more = math.copysign(tilt(factor**2 * shown_rho(abs(moved) / size)) * size, moved) - moved
-    return told + np.array([more / 2, -more / 2, 0.0])
+    return np.asarray(told + np.array([more / 2, -more / 2, 0.0]))
 
 
 def refutes(bet: Bet, told: Floats, alpha: float) -> bool:

@@ -1,0 +1,90 @@
+"""UCB1: optimism for arms without a context.
+
+Peter Auer, Nicolo Cesa-Bianchi and Paul Fischer, "Finite-time Analysis of the Multiarmed Bandit Problem", Machine
+Learning 2002.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms, next_change, no_context
+from privbandit_agents.base.records import FARTHEST, warn_of_ignored
+from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.settings import Growth, NonNegative, Settings
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of UCB1.
+
+    Attributes:
+        width: c of the bonus sqrt(c log t / n), >= 0; with 1/2 it is as small as rewards in [0, 1] allow.
+        growth: an arm is played until its number of users has grown by this factor, > 1.
+    """
+
+    width: NonNegative = 2.0
+    growth: Growth = 1.05
+
+
+class UCB1(Agent[Config]):
+    """Play the arm with the largest mean + sqrt(c log t / n) until its number of users n has grown by a factor.
+
+    Deviations:
+        The paper chooses anew for every user. Here that is so while an arm has had fewer than 20 users.
+    """
+
+    Config = Config
+    plays = staticmethod(no_context)
+
+    def begin(self) -> None:
+        arms = n_arms(self.action_space)
+        self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
+        self.arm, self.users, self.left = 0, 0, 1
+
+    def select_action(self, context: Array) -> Action:
+        arms: Array = np.full(context.shape, self.arm)
+        return arms[()]
+
+    def frozen_rounds(self) -> int:
+        return self.left
+
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
+        _, actions, rewards = self.records_of(context, action, feedback)
+        for arms, answers in blocks(self.frozen_rounds, actions, rewards):
+            self._learn(arms, answers, np.ones(len(answers), np.int64))
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        return "exact"
+
+    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
+        _, arms, rewards = self.records_of(contexts, actions, feedback)
+        self._learn(arms, rewards, np.asarray(counts))
+
+    def _learn(self, arms: Array, rewards: Array, counts: Array) -> None:
+        """Add users of one run, and choose the next arm if it ends."""
+        usable = (arms >= 0) & (np.abs(rewards) <= FARTHEST)
+        if not usable.all():
+            warn_of_ignored()
+        np.add.at(self.sums, arms[usable], rewards[usable] * counts[usable])
+        np.add.at(self.pulls, arms[usable], counts[usable])
+        users = int(counts.sum())
+        self.users += users
+        self.left -= users
+        if not self.left:
+            unseen = np.flatnonzero(self.pulls == 0)
+            self.arm = int(unseen[0] if len(unseen) else self._optimistic().argmax())
+            pulls = int(self.pulls[self.arm])
+            self.left = next_change(pulls, self.config.growth) - pulls
+
+    def _optimistic(self) -> Array:
+        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / self.pulls)
+        return np.asarray(self.sums / self.pulls + bonus)
+
+    def predict(self, contexts: Array) -> Array:
+        """Return the mean reward of every arm so far, shape (m, K); 1/2 of those that nobody was given."""
+        means = np.where(self.pulls > 0, self.sums / np.maximum(self.pulls, 1), 0.5)
+        return np.tile(means, (len(contexts), 1))

@@ -187,6 +187,7 @@ WALLS = (
             *(f"{X}.{room}" for room in ("report", "drawing", "analysis", "schema", "jobs", "store")),
             *GROUND,
             *ZOO,
+            f"{A}.faces",
             f"{A}.base",
             E,
         ),

@@ -65,9 +65,9 @@ def test_a_score_has_a_sheet_and_is_the_same_again(tmp_path: Path) -> None:
 def test_an_agent_that_fails_its_check_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "strangers.py").write_text(AGENT)
     monkeypatch.chdir(tmp_path)
-    good = invoke("score", "strangers.py:Mine", "--quick", "--jobs", "1", "--out", "good")
+    good = invoke("score", f"{tmp_path}/strangers.py:Mine", "--quick", "--jobs", "1", "--out", "good")
     assert good.exit_code == 0 and json.loads(Path("good/score.json").read_text())["passed"], good.stderr
-    wrong = invoke("score", "strangers.py:Wrong", "--quick", "--jobs", "1", "--out", "wrong")
+    wrong = invoke("score", f"{tmp_path}/strangers.py:Wrong", "--quick", "--jobs", "1", "--out", "wrong")
     assert wrong.exit_code == 4 and "Not to be compared: check_agent" in wrong.stdout
     assert not json.loads(Path("wrong/score.json").read_text())["passed"]
     assert "class=warning>Not to be compared" in Path("wrong/score.html").read_text()
@@ -102,9 +102,12 @@ def test_a_changed_world_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
 
 def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "references.json"
+    known = references()
+    few = {"linear-small": known["uniform"].regrets["linear-small"]}
     monkeypatch.setattr(score, "reference_file", lambda: path)
+    monkeypatch.setattr(score, "references", lambda: {"uniform": replace(known["uniform"], regrets=few)})
     shown = invoke("score", "greedy", "--references", "--jobs", "1", "--out", str(tmp_path / "runs"))
     assert shown.exit_code == 0, shown.stderr
     told: dict[str, Any] = json.loads(path.read_text())["agents"]
-    assert set(told) == set(references()) and set(told["greedy"]["tasks"]) == {"linear-small", "clicks-small"}
+    assert set(told) == {"greedy", "uniform"} and set(told["greedy"]["tasks"]) == {"linear-small", "clicks-small"}
     assert make("greedy", load_suite().tasks["linear-small"].env()).name == "greedy"

@@ -66,7 +66,7 @@ def board_tasks(suite: Suite, board: Board) -> list[Task]:
 
 def boards_of(record: Record, suite: Suite) -> Iterator[Board]:
     """Yield the boards on which an agent has a place."""
-    families = dict.fromkeys(suite.tasks[name].family for name in record.regrets)
+    families = dict.fromkeys(suite.tasks[name].family for name in record.regrets if name in suite.tasks)
     for family in families:
         for unit in (VISIT,) if record.notion == OPEN else (VISIT, PERSON):
             board = Board(family, record.notion, unit)
@@ -174,4 +174,6 @@ def stability(board: Board, records: Mapping[str, Record], suite: Suite, epsilon
     if len(names) < 2:
         return len(names), np.nan
     first, second = ([side[name] for name in names] for side in sides)
+    if len(set(first)) == 1 or len(set(second)) == 1:  # all are level
+        return len(names), np.nan
     return len(names), float(scipy.stats.spearmanr(first, second).statistic)

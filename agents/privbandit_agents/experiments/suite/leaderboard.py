@@ -25,9 +25,9 @@ def leaderboard(version: str = VERSION) -> str:
             READING,
             "",
             f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}. Ranks are at epsilon = "
-            f"{RANKED:g}; other budgets, and agents that are slow, have four seeds. Agents without a rank have not "
-            "played all tasks. *Better than the next*: the probability that a run has a higher score than one of the "
-            f"agent below, over tasks. Made on {made['date']} by {told}.",
+            f"{RANKED:g}; other budgets have three seeds, slow agents two. Agents without a rank have not played all "
+            "tasks. *Better than the next*: the probability that a run has a higher score than one of the agent "
+            f"below, over tasks. Made on {made['date']} by {told}.",
             "",
             "`privbandit score my_agents.py:Mine` puts an agent of yours beside these. To add it here, open a pull "
             "request with its `score.json` and the agent's address: we run and audit it, and its line is added.",
@@ -65,7 +65,7 @@ def section(board: Board, records: Mapping[str, Record], suite: Suite) -> Iterat
         beside = (signed(side[name].score.value) if name in side else "" for side in sides.values())
         yield row(*first(name, place), *beside, f"{place.played} of {count}")
     ranked, agreement = stability(board, records, suite, RANKED)
-    if ranked > 2:
+    if ranked > 2 and not np.isnan(agreement):
         yield from ("", f"Rank correlation of two halves of the seeds, {ranked} agents: {agreement:.2f}.")
     yield ""
 

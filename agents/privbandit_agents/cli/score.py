@@ -165,15 +165,19 @@ def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> str:
         return f"audit: it could not run: {sentence(error)[:300]}"
 
 
-def memory_of(name: str, plan: Plan) -> float:
-    """Return the MiB that a short run of the first task takes at its peak, those of the world included."""
+def memory_of(name: str, plan: Plan) -> float | None:
+    """Return the MiB that a short run of the first task takes at its peak, those of the world included.
+
+    None if the run fails.
+    """
     task, _, trials = next(part for part in plan.parts if part[2])
     env = task.env()
-    agent = make(name, env, seed=0, **trials[0].config)
     tracemalloc.start()
     try:
-        play(env, agent, min(SHORT, task.users), 0)
+        play(env, make(name, env, seed=0, **trials[0].config), min(SHORT, task.users), 0)
         return tracemalloc.get_traced_memory()[1] / 2**20
+    except Exception:  # the agent's; its runs tell it
+        return None
     finally:
         tracemalloc.stop()
 

@@ -116,7 +116,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         with (folder / place).open(encoding="utf-8", newline="") as file:
             return measured(list(csv.reader(file)), f"{caption} ([CSV]({place}))")
 
-    return MEASURED.sub(drawn, linked(markdown) if page.file.src_uri in LISTS else markdown)
+    shown = MEASURED.sub(drawn, markdown)
+    return linked(shown) if page.file.src_uri in LISTS else shown
 
 
 def measured(rows: list[list[str]], caption: str) -> str:

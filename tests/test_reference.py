@@ -59,9 +59,11 @@ def addresses(entry: Any) -> list[str]:
 
 
 def code() -> Iterator[str]:
-    """Yield the code of pages, with what stands in code font, of skeletons, examples and notebooks."""
+    """Yield the code of pages and their tables, with what stands in code font, of skeletons, examples and notebooks."""
     for page in PAGES:
         yield from re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
+    for table in DOCS.rglob("*.csv"):
+        yield from re.findall(r"`[^`\n]+`", table.read_text())
     yield from (path.read_text() for path in (*SKELETONS, *(ROOT / "examples").rglob("*.py")))
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         cells = json.loads(notebook.read_text())["cells"]

@@ -99,16 +99,16 @@ ENVS = several("--env", "ID", "Environment, such as privbandit/Linear-v0")
 AGENTS = several("--agent", "NAME", "Agent, or file.py:Class of yours")
 OUT = output("Folder of the results.  [default: runs/...]")
 JOBS = opt("--jobs", help="Processes.  [default: one per core]", type=whole, metavar="N")
-KEEP = opt("--keep", help="Use results of agents and environments whose code has changed.", action="store_true")
+KEEP = opt("--keep", help="Keep results of changed agents and environments.", action="store_true")
 FORMATS = several("--format", "KIND", "Figures also as pdf or svg")
 ENGINE = opt("--engine", help="loky (this machine) or dask (a cluster).", default="loky", metavar="KIND")
-ADDRESS = opt("--address", help="Of a Dask scheduler.  [default: a cluster on this machine]", metavar="URL")
+ADDRESS = opt("--address", help="Address of a Dask scheduler.  [default: a cluster on this machine]", metavar="URL")
 SAVE = opt(
     "--save-every", help="Seconds between two snapshots of a run.  [default: 60]", type=real, default=60.0, metavar="S"
 )
 FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=Path)
-SEED = opt("--seed", help="Of the environment and the agent.  [default: 0]", type=whole, default=0, metavar="N")
-TITLE = opt("--title", help="Above the figure.", default="", metavar="TEXT")
+SEED = opt("--seed", help="Seed of environment and agent.  [default: 0]", type=whole, default=0, metavar="N")
+TITLE = opt("--title", help="Title of the figure.", default="", metavar="TEXT")
 SIZE = opt("--size", help="Inches of the figure, such as 6x4.", metavar="WxH")
 
 VERBS: dict[str, Verb] = {
@@ -204,8 +204,7 @@ VERBS: dict[str, Verb] = {
             opt("name", help="An experiment (privbandit list experiments), or a YAML file of yours."),
             opt(
                 "--scale",
-                help="paper (decides), quick (with fewer seeds, if there is one) or smoke (does it run?). "
-                "[default: paper]",
+                help="paper (decides), quick (fewer seeds) or smoke (decides nothing). [default: paper]",
                 default="paper",
                 metavar="SCALE",
             ),
@@ -241,14 +240,14 @@ VERBS: dict[str, Verb] = {
             opt("--seed", help="Seed of the audit.  [default: 0]", type=whole, default=0, metavar="N"),
             opt(
                 "--confidence",
-                help="Of all lower bounds together.  [default: 0.999]",
+                help="Confidence of all lower bounds together.  [default: 0.999]",
                 type=real,
                 default=0.999,
                 metavar="P",
             ),
             opt(
                 "--power",
-                help="Say what the audit would have found.",
+                help="Report the power of the audit.",
                 action=argparse.BooleanOptionalAction,
                 default=True,
             ),
@@ -268,14 +267,14 @@ VERBS: dict[str, Verb] = {
         [
             opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
             opt("--action", help="Column of the arm that was taken.", required=True, metavar="COLUMN"),
-            opt("--reward", help="Column of what it earned, such as a click.", required=True, metavar="COLUMN"),
+            opt("--reward", help="Column of the reward, such as a click.", required=True, metavar="COLUMN"),
             opt("--propensity", help="Column of the arm's probability.  [default: estimated]", metavar="COLUMN"),
-            opt("--person", help="Column of who it was, if people come again.", metavar="COLUMN"),
-            opt("--features", help="Columns, apart by commas.  [default: all others]", metavar="COLUMNS"),
-            opt("--epsilon", help="Budgets, apart by commas.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
-            opt("--notions", help="Of joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
+            opt("--person", help="Column of the person, if people return.", metavar="COLUMN"),
+            opt("--features", help="Context columns, comma-separated.  [default: all others]", metavar="COLUMNS"),
+            opt("--epsilon", help="Budgets, comma-separated.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
+            opt("--notions", help="joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
             opt(
-                "--model", help="Of rewards: auto, logistic or trees.  [default: auto]", default="auto", metavar="KIND"
+                "--model", help="Reward model: auto, logistic, trees.  [default: auto]", default="auto", metavar="KIND"
             ),
             opt(
                 "--users",
@@ -331,14 +330,14 @@ VERBS: dict[str, Verb] = {
             USERS,
             opt(
                 "--share",
-                help="Of users with a uniformly random action.  [default: as the agent plays]",
+                help="Share of users with a random action.  [default: as the agent plays]",
                 type=real,
                 metavar="P",
             ),
             SEED,
             opt(
                 "--draws",
-                help="For propensities without a closed form.  [default: 1000]",
+                help="Draws for propensities without a closed form.  [default: 1000]",
                 type=whole,
                 default=1000,
                 metavar="N",

@@ -108,7 +108,7 @@ def test_the_command_line_knows_them() -> None:
     assert audits.games("dpmnl-approx", 2.0) == []
     game: Any = audits.game("dpmnl", 2.0)
     assert game.claim.epsilon == 2.0 and game.claim.rho is not None
-    assert game.play(0, 3, np.random.default_rng(0)).shape == (3, len(game.statistics))
+    assert game.play(0, 3, np.random.default_rng(0)).shape == (3, game.canaries)
 
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])

@@ -65,14 +65,14 @@ class DPSE(RunAgent[Config]):
         self.epoch += 1
         chance, noise = self.bounds(len(arms))
         gap = 2.0**-self.epoch
-        self.needed = max(16 * chance / gap**2, 8 * noise / gap) + 1
+        self.needed = max(32 * chance / gap**2, 8 * noise / gap) + 1
         self.run(int(arms[0]), self.needed)
 
     def bounds(self, arms: int) -> tuple[float, float]:
         """Return 2 n h^2 and n c of this epoch."""
         horizon, width = self.config.horizon or 100_000, self.config.width
         odds = arms * self.epoch**2 * horizon
-        return 2 * width**2 * math.log(8 * odds), width * math.log(4 * odds) / self.config.epsilon
+        return width**2 * math.log(8 * odds), width * math.log(4 * odds) / self.config.epsilon
 
     def learned(self, arm: int, mean: float) -> None:
         self.means[arm] = mean

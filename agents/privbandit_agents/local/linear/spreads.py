@@ -12,7 +12,7 @@ OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
 STAGES = 3
 """How often users are asked, at most, for the directions of their arms' differences."""
-FIRST, ERROR = 0.035, 0.02  # noise of a coordinate in the first stage, which may find nothing, and in others
+FIRST, ERROR = 0.07, 0.02  # noise of a coordinate in the first stage, which may find nothing, and in others, at most
 PART = 0.0125  # of all users, in a stage at most
 RAISED, CLEAR = 2, 3  # eigenvalues below so many standard errors are raised to them, and at last count as 0
 
@@ -120,16 +120,16 @@ class Scatter:
         self.size, self.noise = np.where(varies, size, 0.0), math.hypot(noise, 0.5)  # the users' own, too
         self.matrix, self.whitened = np.diag(self.size**2), np.eye(len(size))[varies] / size
         m = int(varies.sum())
-        self.most = self.needed(FIRST, m)
+        self.most = self.needed(FIRST, 0.25, m)
         # differences as large as features need no stretch, and beyond an error of .1 nothing is seen
         near = np.trace(self.matrix) < 0.6 * length**2
         asked = m > 1 and near and self.most > (self.noise / 0.1) ** 2
         self.left = STAGES if asked else 0
         self.moment, self.asked = np.zeros(m * (m + 1) // 2), 0
 
-    def needed(self, error: float, m: int) -> int:
-        """Return how many users a stage takes for an error of a coordinate, a small part of 1 / m in spectral norm."""
-        error = min(error, 0.3 / math.sqrt(max(1, m) ** 3))
+    def needed(self, error: float, part: float, m: int) -> int:
+        """Return how many users a stage takes for an error of a coordinate, about a part of 1 / m in spectral norm."""
+        error = min(error, part / math.sqrt(max(1, m) ** 3))
         return min(math.ceil((self.noise / error) ** 2), int(PART * self.horizon))
 
     @property
@@ -151,7 +151,7 @@ class Scatter:
         if settled and first:
             return False  # what the spreads say is right
         self.whitened = (vectors / np.sqrt(raised)).T @ self.whitened
-        self.moment, self.asked, self.most = np.zeros_like(self.moment), 0, self.needed(ERROR, len(values))
+        self.moment, self.asked, self.most = np.zeros_like(self.moment), 0, self.needed(ERROR, 0.3, len(values))
         if self.left:
             return False
         # on the scale of the spreads, which are half the range: about sqrt(1 / .7) times a typical difference

@@ -18,8 +18,9 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.suite.boards import READING
 from privbandit_agents.experiments.suite.records import Record, record_of, reference_file, references, write_references
-from privbandit_agents.experiments.suite.sheet import READING, Sheet, as_text
+from privbandit_agents.experiments.suite.sheet import Sheet, as_text
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
 from privbandit_agents.experiments.text import paragraph, table
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, sentence, unwritten, usage_errors

@@ -25,6 +25,15 @@ from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_
 NOTIONS = ("none", "reward", "joint", "shuffle", "local")
 
 
+READING = (
+    "A score is log(U / R) / log(U / B) for a regret R, where U is the mean regret of uniform play and B that of the "
+    "best agent without privacy: 0 is no better than uniform play, below 0 is worse, 1 is as good as without privacy. "
+    "Scores are interquartile means over tasks and seeds, with 95 % intervals by a bootstrap of the seeds within each "
+    "task. A task that an agent refuses has score 0. Promises a visit and a person, and of different notions, are "
+    "ranked apart."
+)
+
+
 class Board(NamedTuple):
     """Whose scores may be compared: a family, a notion of privacy, and who is promised the budget."""
 
@@ -177,3 +186,8 @@ def stability(board: Board, records: Mapping[str, Record], suite: Suite, epsilon
     if len(set(first)) == 1 or len(set(second)) == 1:  # all are level
         return len(names), np.nan
     return len(names), float(scipy.stats.spearmanr(first, second).statistic)
+
+
+def signed(value: float) -> str:
+    """Return a score with two digits after the point; "-" for no number."""
+    return "-" if value != value else f"{value:.2f}"

@@ -4,9 +4,18 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from privbandit_agents.experiments.suite.boards import Board, Place, all_boards, board_tasks, overall, placed, stability
+from privbandit_agents.experiments.suite.boards import (
+    READING,
+    Board,
+    Place,
+    all_boards,
+    board_tasks,
+    overall,
+    placed,
+    signed,
+    stability,
+)
 from privbandit_agents.experiments.suite.records import Record, made_when, references
-from privbandit_agents.experiments.suite.sheet import READING, signed
 from privbandit_agents.experiments.suite.tasks import OPEN, VERSION, Suite, budget_name, load_suite
 
 RANKED = 1.0

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from statistics import median
 from string import Template
 from typing import Any
@@ -20,6 +21,7 @@ from privbandit_agents.experiments.analysis.statistics import Interval
 from privbandit_agents.experiments.drawing.style import PALETTE, STYLE
 from privbandit_agents.experiments.report.html_table import Column, table
 from privbandit_agents.experiments.suite.boards import (
+    READING,
     Board,
     Place,
     board_tasks,
@@ -28,17 +30,10 @@ from privbandit_agents.experiments.suite.boards import (
     placed,
     pooled,
     profile,
+    signed,
 )
 from privbandit_agents.experiments.suite.records import JSON, Record, as_json, made, significant
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name
-
-READING = (
-    "A score is log(U / R) / log(U / B) for a regret R, where U is the mean regret of uniform play and B that of the "
-    "best agent without privacy: 0 is no better than uniform play, below 0 is worse, 1 is as good as without privacy. "
-    "Scores are interquartile means over tasks and seeds, with 95 % intervals by a bootstrap of the seeds within each "
-    "task. A task that an agent refuses has score 0. Promises a visit and a person, and of different notions, are "
-    "ranked apart."
-)
 
 
 @dataclass(frozen=True)
@@ -178,12 +173,12 @@ class Sheet:
         """Return the page, which needs no other file."""
         with matplotlib.rc_context(STYLE):
             pictures = "".join(map(embedded, self.pictures()))
-        here = files("privbandit_agents.experiments")
+        css = files("privbandit_agents.experiments.report").joinpath("page.css").read_text(encoding="utf-8")
         first = "" if self.passed else " class=warning"
         lines = [html.escape(line) for line in self.headlines()]
         parts = {
             "title": html.escape(f"Score of {self.record.agent}, suite {self.suite.version}"),
-            "css": here.joinpath("report/page.css").read_text(encoding="utf-8"),
+            "css": css,
             "headlines": "".join(f"<p{first if not i else ''}>{line}</p>\n" for i, line in enumerate(lines)),
             "reading": html.escape(READING),
             "boards": self.board_table(),
@@ -194,7 +189,7 @@ class Sheet:
             "speed": html.escape(self.speed()),
             "made": html.escape(f"{self.seeds} seeds; " + ", ".join(f"{key} {value}" for key, value in made().items())),
         }
-        return Template(here.joinpath("suite/sheet.html").read_text(encoding="utf-8")).substitute(parts)
+        return Template(Path(__file__).with_name("sheet.html").read_text(encoding="utf-8")).substitute(parts)
 
     def promised(self) -> list[str]:
         """Return its guarantees in words, each with the number of tasks in which it is given."""
@@ -378,11 +373,6 @@ def rank_of(row: Mapping[str, Any]) -> str:
 
 def shown(row: Mapping[str, Any]) -> str:
     return f"{signed(row['score'])} ({signed(row['low'])} to {signed(row['high'])})"
-
-
-def signed(value: float) -> str:
-    """Return a score with two digits after the point; "-" for no number."""
-    return "-" if value != value else f"{value:.2f}"
 
 
 def as_text(value: float | None) -> str:

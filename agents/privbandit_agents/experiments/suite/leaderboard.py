@@ -80,10 +80,12 @@ def section(board: Board, records: Mapping[str, Record], suite: Suite) -> Iterat
 
 
 def first(name: str, place: Place) -> tuple[str, str, str, str]:
+    if place.rank is None:  # a score over some of the tasks is no score of the board
+        return "", f"`{name}`", "-", ""
     found = place.score
     interval = "" if np.isnan(found.low) else f" ({signed(found.low)} to {signed(found.high)})"
     better = "" if np.isnan(place.better) else f"{100 * place.better:.0f} %"
-    return str(place.rank or ""), f"`{name}`", f"{signed(found.value)}{interval}", better
+    return str(place.rank), f"`{name}`", f"{signed(found.value)}{interval}", better
 
 
 def tasks(suite: Suite) -> Iterator[str]:

@@ -17,6 +17,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from privbandit_agents.experiments.suite.leaderboard import leaderboard
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents")
@@ -99,8 +100,9 @@ def api_page(face: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every package that exports names, which mkdocstrings fills from the docstrings, and the cards."""
-    for place, text in (*cards(), *((page_of(face), api_page(face)) for face in faces())):
+    """Add a page for every package that exports names, which mkdocstrings fills, the cards, and the leaderboard."""
+    board = ("leaderboard.md", leaderboard())
+    for place, text in (board, *cards(), *((page_of(face), api_page(face)) for face in faces())):
         files.append(File.generated(config, place, content=text))
     return files
 

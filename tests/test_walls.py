@@ -181,7 +181,21 @@ WALLS = (
         BENCH | NUMBERS,
         lazily=frozenset({"vl_convert"}),
     ),
-    Wall((f"{A}.cli",), (X, f"{A}.logs", f"{A}.audits", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS),
+    Wall(
+        (f"{X}.suite",),
+        (
+            *(f"{X}.{room}" for room in ("report", "drawing", "analysis", "schema", "jobs", "store")),
+            *GROUND,
+            *ZOO,
+            f"{A}.faces",
+            f"{A}.base",
+            E,
+        ),
+        BENCH | NUMBERS,
+    ),  # what is scored; who plays and who checks is the command's
+    Wall(
+        (f"{A}.cli",), (X, f"{A}.logs", f"{A}.audits", f"{A}.testing", *ZOO, f"{A}.base", PRIVACY, E), BENCH | NUMBERS
+    ),
 )
 
 

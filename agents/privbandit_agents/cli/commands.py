@@ -218,6 +218,32 @@ def cost_of(
     return found.code
 
 
+def score_of(
+    name: str | None,
+    epsilon: float,
+    quick: bool,
+    references: bool,
+    out: Path | None,
+    engine: str,
+    address: str | None,
+    jobs: int | None,
+    keep: bool,
+) -> int:
+    from privbandit_agents.experiments.names import folder_name
+
+    if name is None and not references:
+        raise UsageError("score needs an agent, such as `privbandit score jdp-linucb`, or --references.")
+    kind = "-quick" * quick
+    folder = out or Path("runs") / ("references" if references else folder_name(f"score-{name}{kind}"))
+    where = engine_of(engine, jobs, address, 60.0, keep)
+    check_results(folder)
+    from privbandit_agents.cli.score import remake, score
+
+    if references:
+        return remake([name] if name else [], folder, where, err())
+    return score(str(name), epsilon, quick, folder, where, console_out(), err())
+
+
 def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: str | None) -> int:
     from privbandit_agents.experiments.jobs.job import one_thread
     from privbandit_agents.experiments.tuning import read_plan
@@ -475,6 +501,7 @@ DO: dict[str, Callable[..., int | None]] = {
     "reproduce": reproduce,
     "audit": audit_target,
     "cost": cost_of,
+    "score": score_of,
     "tune": tune,
     "log": log_users,
     "new": new,

@@ -290,6 +290,24 @@ VERBS: dict[str, Verb] = {
         ],
         ["privbandit cost decisions.csv --action arm --reward click --propensity p"],
     ),
+    "score": Verb(
+        "Score an agent by the suite, beside the references.",
+        "Let an agent play the suite's tasks, check and audit it, and write a sheet: scores beside the references.",
+        [
+            opt("name", help="An agent, or file.py:Class of yours; none with --references: all.", nargs="?"),
+            opt(
+                "--epsilon", help="Budget of the ranks: 0.5, 1 or 4.  [default: 1]", type=real, default=1.0, metavar="E"
+            ),
+            opt("--quick", help="Two seeds and this budget alone, in minutes.", action="store_true"),
+            opt("--references", help="Remake what ships with the package.", action="store_true"),
+            output("Folder of results and sheet.  [default: runs/score-...]"),
+            ENGINE,
+            ADDRESS,
+            JOBS,
+            KEEP,
+        ],
+        ["privbandit score jdp-linucb --quick", "privbandit score my_agents.py:Mine --epsilon 1"],
+    ),
     "tune": Verb(
         "Tune an agent's settings by a file.",
         "Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing.",

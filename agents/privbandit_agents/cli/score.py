@@ -1,0 +1,227 @@
+"""``privbandit score``: an agent plays the suite, is checked and audited, and gets a sheet; or the references do."""
+
+import json
+import sys
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from privbandit_agents.audits.registry import games, private
+from privbandit_agents.cli.audit import audited, verdict
+from privbandit_agents.experiments.drawing.style import save
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.running.attempt import Failure, told
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.suite.boards import READING
+from privbandit_agents.experiments.suite.records import Record, record_of, reference_file, references, write_references
+from privbandit_agents.experiments.suite.sheet import Sheet, as_text
+from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
+from privbandit_agents.experiments.text import paragraph, table
+from privbandit_agents.experiments.usage import UNFINISHED, UsageError, sentence, unwritten, usage_errors
+from privbandit_agents.playing.play import play
+from privbandit_agents.testing import NotSeen, check_agent
+from privbandit_agents.zoo.auto import Auto
+from privbandit_agents.zoo.entries import AGENTS, FAMILIES
+from privbandit_agents.zoo.registry import find, make
+from privbandit_envs.files import atomic
+
+QUICK_SEEDS = 2
+SLOW = "shuffle-linucb sw-linucb squarecb regcb lints epsilon-greedy ppo a2c dqn".split()
+SLOW_SEEDS, SIDE_SEEDS = 2, 3
+"""Seeds of references that are slow, and of all at budgets other than 1."""
+FEW_USERS = 5000
+"""The longest task of references whose networks learn from every user."""
+SHORT = 2000
+"""Users of the run whose memory is measured."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an agent is to play: tasks, budgets and their trials; no trials where it cannot play."""
+
+    agent: str
+    parts: Sequence[tuple[Task, str, Sequence[Trial]]]
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [trial for _, _, trials in self.parts for trial in trials]
+
+    def record(self, results: Mapping[str, Finished], failures: Sequence[Failure]) -> Record:
+        """Return the agent's record; a task of which a run failed counts as refused."""
+        failed = {failure.job.name: failure.error for failure in failures}
+        lost = {task.name: failed[one.name] for task, _, trials in self.parts for one in trials if one.name in failed}
+        found = []
+        for task, budget, trials in self.parts:
+            runs = [] if task.name in lost else [results[one.name] for one in trials]
+            why = lost.get(task.name, "the agent does not play such contexts or actions.")
+            found.append((task, budget, runs, why))
+        record = record_of(self.agent, found)
+        return record if record.regrets else replace(record, notion=find(self.agent).notion or OPEN)
+
+
+def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, out: Console, err: Console) -> int:
+    """Score an agent and write its sheet; return the exit code."""
+    suite = load_suite()
+    if epsilon not in suite.budgets:
+        known = ", ".join(map(budget_name, suite.budgets))
+        raise UsageError(f"--epsilon must be a budget of suite {suite.version}, {known}; got {epsilon:g}.")
+    seeds = list(suite.seeds)[: QUICK_SEEDS if quick else None]
+    budgets = [epsilon] if quick else list(suite.budgets)
+    with usage_errors("score"):
+        plan = Plan(name, list(suite.plays(name, budgets, seeds)))
+        if not plan.trials:
+            raise ValueError(f"{name} plays none of the suite's worlds; they are {', '.join(FAMILIES.values())}.")
+        suite.check(list(dict.fromkeys(task.name for task, _, trials in plan.parts if trials)))
+    results, failures = run_jobs(plan.trials, folder, engine, err)
+    record = plan.record(results, failures)
+    passed, conformance = conformity(name, plan)
+    sheet = Sheet(
+        record,
+        {key: other for key, other in references().items() if key != name},
+        suite,
+        epsilon,
+        len(seeds),
+        budgets,
+        conformance,
+        audit_line(name, epsilon, quick, err),
+        passed,
+        memory_of(name, plan),
+        list(told(failures)),
+    )
+    lost = unwritten(
+        folder,
+        {
+            "score.html": partial(write, folder / "score.html", sheet.page),
+            "score.png": lambda: save(sheet.figure(), folder / "score.png"),
+            "score.json": partial(write, folder / "score.json", lambda: json.dumps(sheet.json(), indent=1) + "\n"),
+        },
+    )
+    for line in lines_of(sheet):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+    for line in lost:
+        print(line, file=sys.stderr)
+    if not lost:
+        print(f"sheet: {folder / 'score.html'} (and .png, .json)")
+    return UNFINISHED if failures or lost else 0
+
+
+def write(path: Path, text: Callable[[], str]) -> None:
+    with atomic(path) as file:
+        file.write(text())
+
+
+def lines_of(sheet: Sheet) -> Iterator[str]:
+    """Yield what the terminal shows."""
+    for line in sheet.headlines():
+        yield from paragraph(line)
+    yield ""
+    rows = sheet.task_rows()
+    budgets = [key for key in (rows[0] if rows else {}) if key.startswith("at ")]
+    names = ["score" if one == f"at {OPEN}" else one.removeprefix("at ") for one in budgets]
+    heads = ["task", *names, "best reference", "its score"]
+    cells = [
+        [row["task"], *(as_text(row[one]) for one in budgets), row["best"], as_text(row["best_score"])] for row in rows
+    ]
+    yield from table(cells, heads, right={*range(1, 1 + len(budgets)), 2 + len(budgets)})
+    yield ""
+    for line in (sheet.conformance, sheet.audit, *sheet.promised(), sheet.speed()):
+        yield from paragraph(line)
+    yield from paragraph(READING)
+
+
+def conformity(name: str, plan: Plan) -> tuple[bool, str]:
+    """Return whether ``check_agent`` passes in a world of the first family that the agent plays, and a sentence."""
+    task, _, trials = next(part for part in plan.parts if part[2])
+    env = FAMILIES[task.family]
+    promise = {key: value for key, value in trials[0].config.items() if key != "people"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSeen)
+        try:
+            check_agent(name, env, **promise)
+        except AssertionError as error:
+            return False, f"check_agent fails in {env}: {' '.join(str(error).split())[:300]}"
+        except Exception as error:
+            return False, f"check_agent could not run in {env}: {sentence(error)[:300]}"
+    return True, f"check_agent passes in {env}."
+
+
+def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> str:
+    """Return the verdict of the agent's audit, in one line."""
+    if issubclass(find(name).load(), Auto):
+        return f"audit: {name} stands for other agents; privbandit audit takes their names."
+    if not private(find(name)):
+        return "audit: it promises nothing."
+    try:
+        played = games(name, epsilon, effort="quick" if quick else "normal")
+        err.print(f"auditing {name} ...", highlight=False, markup=False)
+        found = audited(played, lambda: None, False, None, 0, 0.999, Console(quiet=True))
+        return f"audit at epsilon = {epsilon:g}: {' '.join(verdict(found, 0.999).split())}."
+    except Exception as error:
+        return f"audit: it could not run: {sentence(error)[:300]}"
+
+
+def memory_of(name: str, plan: Plan) -> float | None:
+    """Return the MiB that a short run of the first task takes at its peak, those of the world included.
+
+    None if the run fails.
+    """
+    task, _, trials = next(part for part in plan.parts if part[2])
+    env = task.env()
+    tracemalloc.start()
+    try:
+        play(env, make(name, env, seed=0, **trials[0].config), min(SHORT, task.users), 0)
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    except Exception:  # the agent's; its runs tell it
+        return None
+    finally:
+        tracemalloc.stop()
+
+
+def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, path: Path | None = None) -> int:
+    """Play the suite with agents of the zoo and write the references; return the exit code.
+
+    Args:
+        names: whose records are made; none: all. The records of others stay as they are.
+        folder: of the results.
+        engine: where to run.
+        err: shows progress.
+        path: of the file; default: the one in the package.
+    """
+    suite, path = load_suite(), path or reference_file()
+    with usage_errors("score"):
+        suite.check()
+        plans = [plan_of(name, suite) for name in names or zoo()]
+    trials = {trial.name: trial for plan in plans for trial in plan.trials}
+    results, failures = run_jobs(list(trials.values()), folder, engine, err)
+    for line in told(failures):
+        print(line, file=sys.stderr)
+    records = dict(references()) if names else {}
+    records |= {plan.agent: plan.record(results, failures) for plan in plans}
+    kept = {name: record for name, record in records.items() if record.regrets}
+    lost = unwritten(path.parent, {path.name: lambda: write_references(kept, suite, path)})
+    print(*(lost or [f"references: {path}"]), sep="\n")
+    return UNFINISHED if lost else 0
+
+
+def zoo() -> list[str]:
+    """Return the agents that have a reference."""
+    return [name for name, entry in AGENTS.items() if not entry.successor and entry.agent.startswith("privbandit_")]
+
+
+def plan_of(name: str, suite: Suite) -> Plan:
+    """Return what a reference plays: all that it can with fewer seeds where it is slow, or short tasks of networks."""
+    parts = list(suite.plays(name, suite.budgets, suite.seeds))
+    slow = SLOW_SEEDS if name in SLOW else len(suite.seeds)
+    parts = [
+        (task, budget, trials[: slow if budget in ("1", OPEN) else min(slow, SIDE_SEEDS)])
+        for task, budget, trials in parts
+    ]
+    if ".rl.learners" in find(name).agent:
+        parts = [part for part in parts if part[0].users <= FEW_USERS]
+    return Plan(name, parts)

@@ -1,0 +1,113 @@
+"""``privbandit score``: its sheet, its terminal lines, and its refusals."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commanding import invoke
+from privbandit_agents import make
+from privbandit_agents.cli import score
+from privbandit_agents.experiments.suite.records import references
+from privbandit_agents.experiments.suite.tasks import load_suite
+
+AGENT = '''
+"""An agent of a stranger."""
+
+from privbandit_agents.baselines.uniform import Uniform
+
+
+class Mine(Uniform):
+    """Play at random."""
+
+
+class Wrong(Uniform):
+    """Play an arm that there is not."""
+
+    def select_action(self, context):
+        return 99
+'''
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite of two of its tasks, so that a score takes a second."""
+    suite = load_suite()
+    tasks = {name: suite.tasks[name] for name in ("linear-small", "clicks-small")}
+    monkeypatch.setattr(score, "load_suite", lambda: replace(suite, tasks=tasks))
+
+
+def without_times(path: Path) -> str:
+    told = json.loads(path.read_text())
+    return json.dumps({key: value for key, value in told.items() if key not in ("times", "made")})
+
+
+def test_a_score_has_a_sheet_and_is_the_same_again(tmp_path: Path) -> None:
+    shown = [
+        invoke("score", "ldp-greedy", "--quick", "--jobs", "1", "--out", str(tmp_path / one), columns=80)
+        for one in "ab"
+    ]
+    assert [one.exit_code for one in shown] == [0, 0], shown[0].stderr
+    assert max(map(len, shown[0].stdout.replace(str(tmp_path), "").splitlines())) <= 80
+    assert "check_agent passes" in shown[0].stdout and "not refuted" in shown[0].stdout
+    assert without_times(tmp_path / "a" / "score.json") == without_times(tmp_path / "b" / "score.json")
+    told = json.loads((tmp_path / "a" / "score.json").read_text())
+    assert told["passed"] and told["boards"][0]["board"] == "linear, local privacy a visit"
+    kept = references()["ldp-greedy"].regrets["linear-small"]["1"]
+    assert told["tasks"]["linear-small"]["1"]["regret"] == pytest.approx(kept[:2], rel=1e-5)
+    page = (tmp_path / "a" / "score.html").read_text()
+    assert "<h1>Score of ldp-greedy, suite v1</h1>" in page and "$" not in page.partition("<style>")[0]
+    assert (tmp_path / "a" / "score.png").stat().st_size > 10_000
+
+
+@pytest.mark.usefixtures("own_worlds")
+def test_an_agent_that_fails_its_check_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "strangers.py").write_text(AGENT)
+    monkeypatch.chdir(tmp_path)
+    good = invoke("score", f"{tmp_path}/strangers.py:Mine", "--quick", "--jobs", "1", "--out", "good")
+    assert good.exit_code == 0 and json.loads(Path("good/score.json").read_text())["passed"], good.stderr
+    wrong = invoke("score", f"{tmp_path}/strangers.py:Wrong", "--quick", "--jobs", "1", "--out", "wrong")
+    assert wrong.exit_code == 4 and "Not to be compared: check_agent" in wrong.stdout
+    assert not json.loads(Path("wrong/score.json").read_text())["passed"]
+    assert "class=warning>Not to be compared" in Path("wrong/score.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        ([], "score needs an agent"),
+        (["lincub"], "no agent is called 'lincub'"),
+        (["linucb", "--epsilon", "2"], "--epsilon must be a budget of suite v1, 0.5, 1, 4; got 2."),
+        (["ucb-mnl"], "ucb-mnl plays none of the suite's worlds"),
+    ],
+)
+def test_a_bad_request_is_one_sentence(
+    arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = invoke("score", *arguments)
+    assert shown.exit_code == 2 and reason in shown.stderr
+
+
+def test_a_changed_world_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = load_suite()
+    task = suite.tasks["linear-small"]
+    tasks = {"linear-small": replace(task, world={**task.world, "theta_norm": 0.7})}
+    other = replace(suite, tasks=tasks)
+    monkeypatch.setattr(score, "load_suite", lambda: other)
+    shown = invoke("score", "greedy", "--quick", "--out", str(tmp_path))
+    assert shown.exit_code == 2 and "the world of linear-small has changed" in shown.stderr
+
+
+def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "references.json"
+    known = references()
+    few = {"linear-small": known["uniform"].regrets["linear-small"]}
+    monkeypatch.setattr(score, "reference_file", lambda: path)
+    monkeypatch.setattr(score, "references", lambda: {"uniform": replace(known["uniform"], regrets=few)})
+    shown = invoke("score", "greedy", "--references", "--jobs", "1", "--out", str(tmp_path / "runs"))
+    assert shown.exit_code == 0, shown.stderr
+    told: dict[str, Any] = json.loads(path.read_text())["agents"]
+    assert set(told) == {"greedy", "uniform"} and set(told["greedy"]["tasks"]) == {"linear-small", "clicks-small"}
+    assert make("greedy", load_suite().tasks["linear-small"].env()).name == "greedy"

@@ -21,7 +21,7 @@ __all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv
 __all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
 __all__ += ["__version__", "check_bandit_env", "from_table", "register"]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _FAMILIES = {
     "Linear": "privbandit_envs.families.linear:LinearProblem",

@@ -12,9 +12,9 @@ from privbandit_envs.validate import count, fraction, numbers, one_of, shown
 
 
 class BanditProblem(ArmProblem):
-    """K arms with rewards 0 and 1, and nothing to see: the context of every user is 0, in ``Discrete(1)``.
+    """K arms with rewards 0 and 1, and no context.
 
-    Users can be served by counts, a billion of them in seconds.
+    The context of every user is 0, in ``Discrete(1)``. Users can be served by counts, a billion of them in seconds.
 
     Args:
         n_arms: number of arms K.

@@ -236,7 +236,8 @@ class Log:
         if len(gone := np.flatnonzero(nothing(taken))):
             raise ValueError(f"column {shown(action)} has no action in row {gone[0]}; leave the row out.")
         actions, arms = encode(taken.tolist())
-        if len(arms) < 2 or len(arms) > (most := 1000):
+        most = 1000  # arms: more are rather a column of numbers
+        if not 2 <= len(arms) <= most:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
         contexts, rewards = matrix(columns, names), matrix(columns, [reward])[:, 0]
         # propensities, as logged or estimated

@@ -112,15 +112,15 @@ class Steady(Quiet):
 
 @pytest.fixture
 def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "strangers.py").write_text(SOURCE)
+    (tmp_path / "quiet_strangers.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     known = dict(AGENTS)
     for name in ("Quiet", "Hasty", "Nosy", "Half", "Steady"):
-        register_agent(name.lower(), f"strangers:{name}", "a stranger's agent")
+        register_agent(name.lower(), f"quiet_strangers:{name}", "a stranger's agent")
     yield
     AGENTS.clear()
     AGENTS.update(known)
-    sys.modules.pop("strangers", None)
+    sys.modules.pop("quiet_strangers", None)
 
 
 @pytest.mark.usefixtures("stranger")

@@ -71,7 +71,7 @@ def test_a_scale_changes_every_part() -> None:
     assert len(smoke) == 2 * 4 * 2 and len(paper) == 2 * 4 * 3
     assert {trial.horizon for trial in smoke} == {100} and {trial.checkpoints for trial in smoke} == {20}
     assert {trial.horizon for trial in paper} == {400}
-    assert {trial.config.get("ridge") for trial in paper if trial.agent != "uniform"} == {2}
+    assert {trial.config.get("ridge") for trial in paper if trial.agent == "linucb"} == {2}
 
 
 def test_cells_are_found_before_anything_runs() -> None:

@@ -124,8 +124,9 @@ class Bet:
         *Formal guarantees.* A gambler with wealth 1 stakes on every run in turn: wealth is multiplied by 1 + s x, where
         x is the run's worth, and s >= 0 depends on pilot runs and earlier ones only. No factor is less than 1 - 0.98.
         At the true level the mean of x, given the past, is at most 0 (``Claim.worth``): wealth is a non-negative
-        supermartingale, and reaches 1 / alpha with probability at most alpha (Ville). It falls in the level. The bound
-        is the smallest level at which it does not get there.
+        supermartingale, and reaches 1 / alpha with probability at most alpha (Ville). It falls in the level, but for
+        less than delta a run by the cap on stakes, so the claim's own level is tried by itself. The bound is the
+        smallest level at which wealth does not get there.
 
         Args:
             told: right and wrong guesses and their mean square of fresh runs, shape (n, 3).
@@ -137,7 +138,8 @@ class Bet:
         while high - low > 1e-6 * max(low, 0.01):
             middle = (low + high) / 2
             low, high = (middle, high) if self.refutes(told, stakes, middle, alpha) else (low, middle)
-        return low
+        claimed = self.claim.level
+        return low if low <= claimed or self.refutes(told, stakes, claimed, alpha) else claimed
 
     def promise(self, alpha: float, fresh: int, pilot: float | None = None) -> float:
         """Return about what fresh runs will bound, by pilot runs; it may be below 0.

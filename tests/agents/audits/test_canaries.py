@@ -11,7 +11,7 @@ from privbandit_agents.privacy.mechanisms.counters import Counter
 @pytest.mark.wide
 def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
     """Whatever ``covers`` says on its diagonal; what others add to a score is taken away."""
-    game, quiet = (CounterGame("jdp-linucb", {"epsilon": epsilon}) for epsilon in (1.0, 1e6))
+    game, quiet = (CounterGame("reward-dp-linucb", {"epsilon": epsilon}) for epsilon in (1.0, 1e6))
     fair, added = game.play(0, 1, np.random.default_rng(0)), game.covers
     assert added is not None
     game.covers = added + 1e9 * np.eye(game.canaries)

@@ -267,25 +267,25 @@ def test_coins_are_fair_and_belong_to_users() -> None:
     assert np.array_equal(agent.select_action(np.tile(context, (50, 1, 1))), actions[7:57])
 
 
-def mean_regret(horizon: int, runs: int, epsilon: float = 1.0) -> float:
+def regrets(horizon: int, runs: int, epsilon: float = 1.0) -> list[float]:
     regret = []
     for seed in range(runs):
         env = gym.make("privbandit/Linear-v0", horizon=horizon, instance_seed=seed, **ILL)
         agent = make("prec-ts", env, seed=seed, epsilon=epsilon)
         regret.append(play(env, agent, seed=seed, checkpoints=[horizon]).regret[-1])
-    return float(np.mean(regret))
+    return regret
 
 
 @pytest.mark.wide
 def test_it_learns_the_weak_direction() -> None:
     """Means of 2 runs at T = 10^7; uniform play has 76 000."""
-    assert 500 < mean_regret(10**7, 2) < 30_000
+    assert 500 < np.mean(regrets(10**7, 2)) < 30_000
 
 
 @pytest.mark.wide
 def test_more_noise_costs_regret() -> None:
-    """Means of 2 runs at T = 10^6; uniform play has 13 500."""
-    quiet, loud = (mean_regret(10**6, 2, epsilon) for epsilon in (4.0, 0.1))
+    """Medians of 8 runs at T = 10^6, since a run may take the wrong side for good; uniform play has 13 500."""
+    quiet, loud = (np.median(regrets(10**6, 8, epsilon)) for epsilon in (4.0, 0.1))
     assert quiet < 0.5 * loud
 
 

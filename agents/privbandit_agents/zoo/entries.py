@@ -318,12 +318,14 @@ AGENTS: dict[str, Entry] = {
         "joint.arms.dp_se:DPSE",
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
+        "games.joint:FirstRelease",
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
         "joint.arms.adap_klucb:AdaPKLUCB",
         "optimism on private means of runs that double (Azize and Basu 2022)",
         "arms: joint, exact, secure",
+        "games.joint:FirstRelease",
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",

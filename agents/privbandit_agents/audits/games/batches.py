@@ -109,7 +109,8 @@ class BatchCanaries(AgentGame):
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve batch after batch; return the first release, and how each differs from the one before, shape (D,)."""
         users, ends, ignored = self.others[: self.times[-1]], list[int](), set[int]()
-        contexts, actions, feedback = users.contexts.copy(), users.actions.copy(), users.feedback.copy()
+        wide = np.result_type(users.contexts, self.records.contexts)  # a canary's context may be NaN
+        contexts, actions, feedback = users.contexts.astype(wide), users.actions.copy(), users.feedback.copy()
         for k, (start, end) in enumerate(pairwise(self.times)):
             if k in self.places:
                 tail, place = int(coins[self.places.index(k)] < 0), end - 1 if self.last else start

@@ -43,6 +43,7 @@ def without_times(path: Path) -> str:
     return json.dumps({key: value for key, value in told.items() if key not in ("times", "made")})
 
 
+@pytest.mark.wide
 def test_a_score_has_a_sheet_and_is_the_same_again(tmp_path: Path) -> None:
     shown = [
         invoke("score", "ldp-greedy", "--quick", "--jobs", "1", "--out", str(tmp_path / one), columns=80)
@@ -63,11 +64,11 @@ def test_a_score_has_a_sheet_and_is_the_same_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_worlds")
 def test_an_agent_that_fails_its_check_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "strangers.py").write_text(AGENT)
+    (tmp_path / "scored_agents.py").write_text(AGENT)
     monkeypatch.chdir(tmp_path)
-    good = invoke("score", f"{tmp_path}/strangers.py:Mine", "--quick", "--jobs", "1", "--out", "good")
+    good = invoke("score", f"{tmp_path}/scored_agents.py:Mine", "--quick", "--jobs", "1", "--out", "good")
     assert good.exit_code == 0 and json.loads(Path("good/score.json").read_text())["passed"], good.stderr
-    wrong = invoke("score", f"{tmp_path}/strangers.py:Wrong", "--quick", "--jobs", "1", "--out", "wrong")
+    wrong = invoke("score", f"{tmp_path}/scored_agents.py:Wrong", "--quick", "--jobs", "1", "--out", "wrong")
     assert wrong.exit_code == 4 and "Not to be compared: check_agent" in wrong.stdout
     assert not json.loads(Path("wrong/score.json").read_text())["passed"]
     assert "class=warning>Not to be compared" in Path("wrong/score.html").read_text()

@@ -45,6 +45,7 @@ def test_no_record_moves_a_run_by_more_than_a_reward(record: tuple[int, float]) 
     assert record[0] == 0 or not moved.any(), "a record with another arm than the run's tells nothing"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_have_the_law_of_users(name: str) -> None:
     """Mean regrets of 30 runs each differ by at most four standard errors."""
@@ -60,6 +61,7 @@ def test_counts_have_the_law_of_users(name: str) -> None:
     assert abs(means[0] - means[1]) < 4 * math.sqrt(sum(errors))
 
 
+@pytest.mark.wide
 def test_regret_falls_with_the_budget_and_is_far_below_uniform_play() -> None:
     """Uniform play has 0.16 T."""
     tight, loose = (
@@ -97,6 +99,7 @@ def by_named_arms(self: Any, arms: Any, rewards: Any) -> Any:
 honest = RunAgent.moved
 
 
+@pytest.mark.wide
 def test_replay_refutes_half_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     check_replay("adap-klucb", BANDIT, 60, {})
     monkeypatch.setattr(RunAgent, "moved", by_named_arms)

@@ -41,6 +41,7 @@ def test_without_noise_it_is_ucb1() -> None:
         assert np.array_equal(private.regret, plain.regret)
 
 
+@pytest.mark.wide
 def test_regret_follows_the_lower_bound_in_epsilon() -> None:
     """tanh(epsilon / 2)^2 is 4.0 times larger at 1 than at 0.47; regret is larger by 2.5 to 6 times in the mean."""
     found = []

@@ -42,8 +42,9 @@ def test_a_program_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
         frame, figure = (made[key] for key in ("frame", "figure"))
         ends = frame.filter(checkpoint=500).group_by("label").agg(pl.col("regret").mean())
         regrets = dict(ends.iter_rows())
-        assert {"linucb", "uniform", "my A2C"} == regrets.keys() and regrets["my A2C"] != regrets["uniform"]
-        assert "my A2C" in [text.get_text() for text in figure.axes[0].texts]
+        assert {"jdp-linucb", "linucb", "uniform", "my PPO"} == regrets.keys()
+        assert regrets["my PPO"] != regrets["uniform"]
+        assert "my PPO" in [text.get_text() for text in figure.axes[0].texts]
 
 
 @pytest.mark.slow  # the library loads for half a minute

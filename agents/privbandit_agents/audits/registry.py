@@ -97,8 +97,14 @@ def register_target(name: str, game: Callable[[Request], Game], **defaults: Any)
 
 
 def game(name: str, epsilon: float, **asked: Any) -> Game:
-    """Return the first game that ``prepared`` yields for the same arguments; the others are not prepared."""
-    return next(prepared(name, epsilon, **asked))
+    """Return the first game that ``prepared`` yields for the same arguments; the others are not prepared.
+
+    Raises:
+        ValueError: no game has power over this agent; the message names what watches it.
+    """
+    for first in prepared(name, epsilon, **asked):
+        return first
+    raise ValueError(f"no game has power over {name}; {WATCH} watch it, by check_agent.")
 
 
 def games(name: str, epsilon: float, **asked: Any) -> list[Game]:

@@ -114,9 +114,7 @@ def test_any_record_counts_and_none_is_seen(scorer: str, wild: Any) -> None:
     assert agent.select_action(np.full((K, D), np.nan)) in range(K)
 
 
-@pytest.mark.parametrize(
-    "config", [{"scorer": "features"}, {"counter": "tree"}, {"batch": 1}, {"epsilon": 4.0, "counter": "toeplitz"}]
-)
+@pytest.mark.parametrize("config", [{"scorer": "features"}, {"batch": 1}, {"epsilon": 4.0}])
 @pytest.mark.wide
 def test_settings_are_replayed(config: dict[str, Any]) -> None:
     small = {"features": 12, **config}

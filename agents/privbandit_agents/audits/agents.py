@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -26,6 +27,27 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
+VISITS = 43
+"""How often the person comes whose visits all have other records in the other world."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A game in which some attributes have other values: another world, other records, or another view.
+
+    An agent's entry names it as it names a class of a game, and it is made like one.
+    """
+
+    game: type["AgentGame"]
+    values: dict[str, Any]
+
+    def __call__(self, *arguments: Any, **settings: Any) -> "AgentGame":
+        return self.game(*arguments, **settings, values=self.values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.values[name] if name in self.values else getattr(self.game, name)
 
 
 class AgentGame(Game):
@@ -42,6 +64,7 @@ class AgentGame(Game):
         config: settings of the agent; the game's own win over them.
         env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
         effort: of ``EFFORTS``: how many users are served.
+        values: of attributes, in place of the class's.
 
     Raises:
         ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
@@ -51,8 +74,12 @@ class AgentGame(Game):
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings that the game gives to agents that have them, even over the user's: it is played with them."""
-    besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
+    published: ClassVar[Mapping[str, Any]] = {}
+    """Settings with which the published calibration is audited, if the user names no others."""
+    besides: ClassVar[tuple["type[AgentGame] | Variant", ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
+    presumes: bool = False
+    """Whether Gaussian noise is presumed, beside the claim, of agents that declare it and promise (epsilon, delta)."""
     budget: int = 0
     """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
     users_a_run: int = 1
@@ -70,18 +97,26 @@ class AgentGame(Game):
     contrast: Any = None
 
     def __init__(
-        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+        self,
+        name: str,
+        config: dict[str, Any] | None = None,
+        env: str | None = None,
+        effort: str = "normal",
+        values: Mapping[str, Any] | None = None,
     ) -> None:
+        vars(self).update(values or {})
         self.name = name
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
         entry = find(name)
         known = field_names(entry.load().Config)
         own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
-        self.config: dict[str, Any] = (config or {}) | own
+        published = self.published if (config or {}).get("calibration") == "published" else {}
+        self.config: dict[str, Any] = {**published, **(config or {}), **own}
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
         self.claim = self.claimed()
+        self.presumed = self.of_gaussian_noise() if self.presumes else None
         self.prepare()
         # 100 runs at least, however many users each of them serves
         most = max(100, self.budget // self.users_a_run) if self.budget else self.runs

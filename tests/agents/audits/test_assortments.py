@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from privbandit_agents.audits import registry as audits
 from privbandit_agents.audits.agents import AgentGame
-from privbandit_agents.audits.assortments import CAPACITY, ROUNDS, GramGame
 from privbandit_agents.audits.claims import AuditResult
+from privbandit_agents.audits.games.assortments import CAPACITY, ROUNDS, GramGame
 from privbandit_agents.audits.games.counters import columns
 from privbandit_agents.audits.games.derivatives import HessianGame, MinimiserGame, NewtonGame
 from privbandit_agents.audits.lower_bounds import audit

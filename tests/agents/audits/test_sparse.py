@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from given import rng
+from privbandit_agents.audits.games.sparse import SparseGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.audits.sparse import SparseGame
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 

@@ -35,7 +35,8 @@ VISITS = 43
 class Variant:
     """A game in which some attributes have other values: another world, other records, or another view.
 
-    An agent's entry names it as it names a class of a game, and it is made like one.
+    An agent's entry names it as it names a class of a game, and it is made like one. It has no further games of its
+    own, unless ``besides`` is among the values.
     """
 
     game: type["AgentGame"]
@@ -43,6 +44,10 @@ class Variant:
 
     def __call__(self, *arguments: Any, **settings: Any) -> "AgentGame":
         return self.game(*arguments, **settings, values=self.values)
+
+    @property
+    def besides(self) -> tuple["type[AgentGame] | Variant", ...]:
+        return self.values.get("besides", ())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -340,15 +340,13 @@ AGENTS: dict[str, Entry] = {
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
         "linear sparse: joint, real",
         "games.sparse:SparseGame",
-        runs=2000,
         audited={"selection": 0.05},
     ),
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
         "linear sparse: joint, exact, secure",
-        "games.sparse:SparseGame",
-        runs=1500,
+        CHECKS,
         successor="private-pursuit",
     ),
     "private-pursuit": ours(

@@ -117,7 +117,6 @@ ONE_USER = {
     "settings": {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES},
     "runs": 800,
     "moments": of_windows,
-    "besides": (),
 }
 """Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary."""
 KEPT_SUMS = Variant(
@@ -155,7 +154,6 @@ STEPS = Variant(
         "unseen": "larger batches, random features, and other pairs of records",
         "settings": {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES},
         "moments": of_steps,
-        "besides": (),
     },
 )
 """A batch is one user, so that a canary's gradient is its reward times its unit vector."""

@@ -35,9 +35,8 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setitem(FIRST.values, key, value)
     for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS_A_RUN": 64}.items():
         monkeypatch.setattr(batches, key, value)
-    for key, value in {"USERS_A_RUN": 32, "KEPT": 1, "SEEDS": 1}.items():
-        monkeypatch.setattr(schedule, key, value)
-    for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
+    monkeypatch.setattr(schedule, "USERS_A_RUN", 32)
+    for key, value in {"pilots": 20, "fits": 40, "runs": 150, "most": 1, "seeds": 1}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
     for key, value in {"USERS_A_RUN": 64, "RUNS_OF_PURE": 600}.items():
         monkeypatch.setattr(joint, key, value)

@@ -58,11 +58,11 @@ class Variant:
 class AgentGame(Game):
     """A game with a whole agent. The claim is the agent's guarantee; a subclass sets who is served, and the readings.
 
-    A game is one of four kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
+    A game is one of three kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
     statistics; it is then played afresh, so that no correction for the number of scenes is due. Or it has ``canaries``:
     a fair coin of its own decides which record of a pair each of several users of a run has, and the output becomes a
-    score of each, less the share of other canaries, since an adversary may know everybody else. Or it has a
-    ``statistic`` of an agent of each run. Or it overrides ``play``.
+    score of each, less the share of other canaries, since an adversary may know everybody else. Or it overrides
+    ``play``.
 
     Args:
         name: of the agent, as for ``make``.
@@ -117,6 +117,8 @@ class AgentGame(Game):
         own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
         published = self.published if (config or {}).get("calibration") == "published" else {}
         self.config: dict[str, Any] = {**published, **(config or {}), **own}
+        if published:
+            self.seen += f"; settings: {', '.join(f'{key}={value}' for key, value in published.items())}"
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
@@ -240,7 +242,7 @@ class AgentGame(Game):
         if self.scene is not None:
             return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
         if not self.canaries:
-            return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
+            raise NotImplementedError(f"{type(self).__name__} must override play.")
         rows = []
         for _ in range(runs):
             coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
@@ -269,10 +271,6 @@ class AgentGame(Game):
     def scores(self, readings: Floats) -> Floats:
         """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
         raise NotImplementedError(f"{type(self).__name__} has canaries: it must override scores.")
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
-        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
 
 @contextmanager

@@ -231,15 +231,10 @@ def game_classes(name: str) -> tuple[Kind, ...]:
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
     if entry.audit == CHECKS:
         return ()
-    kind = (
-        resolve_name(entry.audit)
-        if entry.audit
-        else by_shape(name, joint.JointGame, local.LocalGame, shuffled.ShuffleGame)
-    )
+    shapes = joint.JointGame, local.LocalGame, shuffled.ShuffleGame
+    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, *shapes)
     if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
-        raise ValueError(
-            f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame, nor a Variant."
-        )
+        raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
 
 

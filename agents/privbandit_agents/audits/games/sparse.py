@@ -46,13 +46,17 @@ class SparseGame(AgentGame):
         while self.waiting.frozen_rounds() < BATCH:
             self.users(self.waiting, np.zeros(DIM), 0.0, self.waiting.frozen_rounds())
 
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return np.stack([self.statistics_of(self.fresh(rng), world) for _ in range(runs)])
+
     def fresh(self, rng: Generator) -> AnyAgent:
         """Return an agent that silent users have brought to a batch of the right size, with noise of its own."""
         agent: AnyAgent = copy.deepcopy(self.waiting)
         rekey(agent, rng)
         return agent
 
-    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+    def statistics_of(self, agent: AnyAgent, world: int) -> Floats:
+        """Serve the batch in a world; return the statistics, shape (3,)."""
         self.serve(agent, world)
         ratios = read(agent)
         selected = np.abs(ratios) > 1e-3

@@ -295,11 +295,21 @@ AGENTS: dict[str, Entry] = {
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
         "linear sparse labels clicks: shuffle, real, secure",
     ),
+    "shuffle-glm": ours(
+        "shuffle.shuffle_glm:ShuffleGLM",
+        "logistic models by shuffled bits (after Sarmasarkar 2026)",
+        "linear sparse labels clicks: shuffle, real, secure",
+    ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse labels clicks: joint, exact, secure",
         "games.rewards:RewardGame",
+    ),
+    "jdp-glm": ours(
+        "joint.linear.jdp_glm:JDPGLM",
+        "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
+        "linear sparse labels clicks: joint, exact, secure",
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
@@ -405,7 +415,19 @@ SHELVES: dict[str, tuple[str, ...]] = {
     ),
     "Agents of papers": (
         *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
-        *("shuffle-linucb", "reward-dp-linucb", "dp-se", "fliphat", "dpmnl", "dpmnl-approx", "ppo", "a2c", "dqn"),
+        *(
+            "shuffle-linucb",
+            "shuffle-glm",
+            "jdp-glm",
+            "reward-dp-linucb",
+            "dp-se",
+            "fliphat",
+            "dpmnl",
+            "dpmnl-approx",
+            "ppo",
+            "a2c",
+            "dqn",
+        ),
     ),
     "Further agents, presets and parts": (),
 }

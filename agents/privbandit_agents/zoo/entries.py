@@ -216,6 +216,11 @@ AGENTS: dict[str, Entry] = {
         "private comparison of two arms, beside plain regression",
         "linear sparse: local, exact, secure",
     ),
+    "ldp-lasso": ours(
+        "local.sparse.ldp_lasso:LDPLasso",
+        "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
+        "linear sparse: local, exact, secure",
+    ),
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
@@ -365,6 +370,12 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, exact, secure",
         CHECKS,
     ),
+    "private-lasso": ours(
+        "joint.sparse.private_lasso:PrivateLasso",
+        "sparse bandits by hard thresholding in episodes, jointly private (after Shukla 2024)",
+        "linear sparse: joint, exact, secure",
+        CHECKS,
+    ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",
         "jointly private MNL assortments (Cho and Sun 2024)",
@@ -414,7 +425,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
+        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "ldp-lasso", "lplr", "phist", "pglm", "psgd-linear"),
         *(
             "shuffle-linucb",
             "shuffle-glm",
@@ -422,6 +433,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "reward-dp-linucb",
             "dp-se",
             "fliphat",
+            "private-lasso",
             "dpmnl",
             "dpmnl-approx",
             "ppo",

@@ -21,10 +21,9 @@ from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, 
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
-from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.contributions.quadratic import doubts, improved
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_agents.privacy.vectors import LIMIT, smat, svec
 from privbandit_envs.validate import numbers
 
 

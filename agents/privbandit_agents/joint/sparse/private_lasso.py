@@ -20,10 +20,10 @@ from privbandit_agents.joint.sparse.clipping import passed, power
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.joint.sparse.pursuit.plan import users_at_first
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
-from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.contributions.support import Support, in_own_units
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
+from privbandit_agents.privacy.vectors import LIMIT
 
 LEVEL = 0.5
 """Where features are clipped when new ones are sought, in units of the record's own root mean square."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_agents.privacy._validate import count, within
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.contributions.quadratic import improved
-from privbandit_agents.privacy.mechanisms.symmetric import smat
+from privbandit_agents.privacy.vectors import smat
 
 Floats = NDArray[np.float64]
 WEIGHT = math.sqrt(2)

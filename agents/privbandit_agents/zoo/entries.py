@@ -425,7 +425,19 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "ldp-lasso", "lplr", "phist", "pglm", "psgd-linear"),
+        *(
+            "squarecb",
+            "regcb",
+            "ts-mnl",
+            "ldp-linucb",
+            "ldp-sgd",
+            "ldp-glm",
+            "ldp-lasso",
+            "lplr",
+            "phist",
+            "pglm",
+            "psgd-linear",
+        ),
         *(
             "shuffle-linucb",
             "shuffle-glm",

@@ -17,9 +17,8 @@ from privbandit_agents.base.settings import Count, Growth, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.contributions.support import Support, in_own_units, shortened
-from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-from privbandit_agents.privacy.vectors import LIMIT
+from privbandit_agents.privacy.vectors import LIMIT, smat
 
 SCALE, SEARCH, AGAIN, GRAM, SCORE = range(5)
 """Kinds of reports, in the order of a batch."""

@@ -315,6 +315,9 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
         "linear sparse labels clicks: joint, exact, secure",
+        "games.joint:FIRST",
+        runs=12_000,
+        audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

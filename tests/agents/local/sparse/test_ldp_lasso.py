@@ -47,7 +47,7 @@ def test_without_noise_the_search_estimates_all_coefficients() -> None:
     x = draw.standard_normal((20_000, DIM))
     y = x @ beta + 0.1 * draw.standard_normal(20_000)
     agent.b, agent.share = 0.6, 0.5
-    mean = agent.encode(x[:, None], np.zeros(20_000, int), y).mean(axis=0)
+    mean = agent.encode(np.repeat(x[:, None], 3, axis=1), np.zeros(20_000, int), y).mean(axis=0)
     agent.searched(mean, 0.02)
     assert np.abs(agent.search[:-1] - beta).max() < 0.15
     assert agent.support.chosen.tolist() == [2, 7, 5, 0] and agent.support.theta[-1] == agent.search[0]

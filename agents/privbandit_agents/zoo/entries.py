@@ -412,7 +412,17 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-clicks", "ldp-ucb", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *(
+            "auto-local",
+            "prec-ts",
+            "ldp-lasso",
+            "ldp-clicks",
+            "ldp-ucb",
+            "ldp-mnl",
+            "kernel-ldp",
+            "lpct",
+            "warm-ldp-sgd",
+        ),
         *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
@@ -435,7 +445,6 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "ldp-linucb",
             "ldp-sgd",
             "ldp-glm",
-            "ldp-lasso",
             "lplr",
             "phist",
             "pglm",

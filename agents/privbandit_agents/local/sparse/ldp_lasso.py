@@ -114,7 +114,7 @@ class LDPLasso(MomentAgent[Config]):
         good = np.isfinite(x).all(axis=1) & np.isfinite(y)
         x, y = np.where(good[:, None], np.clip(x, -LIMIT, LIMIT), 0.0), np.where(good, np.clip(y, -LIMIT, LIMIT), 0.0)
         x, y = in_own_units(x, y)
-        on_support = x[:, self.support.chosen]
+        on_support = x.take(self.support.chosen, axis=1)
         residuals = (y - np.vecdot(on_support, self.support.theta)) / self.b
         if self.kind in (SCALE, AGAIN):
             return Lifted(np.where(np.abs(residuals) > 1, 1.0, -1.0)[:, None], x[:, :0])

@@ -216,6 +216,11 @@ AGENTS: dict[str, Entry] = {
         "private comparison of two arms, beside plain regression",
         "linear sparse: local, exact, secure",
     ),
+    "ldp-lasso": ours(
+        "local.sparse.ldp_lasso:LDPLasso",
+        "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
+        "linear sparse: local, exact, secure",
+    ),
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
@@ -310,6 +315,9 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
         "linear sparse labels clicks: joint, exact, secure",
+        "games.joint:FIRST",
+        runs=12_000,
+        audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
@@ -365,6 +373,12 @@ AGENTS: dict[str, Entry] = {
         "linear sparse: joint, exact, secure",
         CHECKS,
     ),
+    "private-lasso": ours(
+        "joint.sparse.private_lasso:PrivateLasso",
+        "sparse bandits by hard thresholding in episodes, jointly private (after Shukla 2024)",
+        "linear sparse: joint, exact, secure",
+        CHECKS,
+    ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",
         "jointly private MNL assortments (Cho and Sun 2024)",
@@ -398,7 +412,17 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-clicks", "ldp-ucb", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *(
+            "auto-local",
+            "prec-ts",
+            "ldp-lasso",
+            "ldp-clicks",
+            "ldp-ucb",
+            "ldp-mnl",
+            "kernel-ldp",
+            "lpct",
+            "warm-ldp-sgd",
+        ),
         *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
@@ -414,7 +438,18 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
+        *(
+            "squarecb",
+            "regcb",
+            "ts-mnl",
+            "ldp-linucb",
+            "ldp-sgd",
+            "ldp-glm",
+            "lplr",
+            "phist",
+            "pglm",
+            "psgd-linear",
+        ),
         *(
             "shuffle-linucb",
             "shuffle-glm",
@@ -422,6 +457,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "reward-dp-linucb",
             "dp-se",
             "fliphat",
+            "private-lasso",
             "dpmnl",
             "dpmnl-approx",
             "ppo",

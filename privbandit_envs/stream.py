@@ -333,14 +333,14 @@ def check_people(people: Returns, world: Problem, shifts: bool) -> None:
         if people.spread is not None:
             own = world.users(0, 1, default_rng(0))
             if people.people * own.nbytes > MOST:
-                most = f"at most {MOST // own.nbytes} with person_spread, whose contexts take {MOST >> 20} MiB"
+                most = f"at most {MOST // own.nbytes} with person_spread: their contexts take {MOST >> 20} MiB"
                 raise ValueError(f"people must be {most}; got {people.people}.")
             world.again(own, own, people.spread)
         return
     if people.people > world.n_rows:
         raise ValueError(f"people must be at most {world.n_rows}, the rows of the data; got {people.people}.")
     if people.spread is not None:
-        raise ValueError(f"person_spread must be None for data, whose rows are as they are; got {people.spread}.")
+        raise ValueError(f"person_spread must be None for data, since rows are fixed; got {people.spread}.")
     if shifts:
         raise ValueError(f"people cannot be combined with shifts of data, which change the rows; got {people.people}.")
 

@@ -78,7 +78,7 @@ class Plan:
         if tuning.start < final.stop and final.start < tuning.stop:
             raise ValueError("the seeds of tuning and of the final table must be others; they overlap.")
         if not isinstance(self.search, Mapping) or not self.search:
-            raise ValueError("search must say which settings are searched, and where.")
+            raise ValueError("search must list the settings and their ranges.")
         for name, space in self.search.items():
             checked_space(name, space)
         if both := set(self.search) & set(self.config):
@@ -230,7 +230,7 @@ def set_aside(path: Path, say: Say) -> None:
     with suppress(OSError):  # then writing says so
         if path.is_file():
             path.rename(aside)
-            say(f"what was found before is kept as {aside}.")
+            say(f"earlier trials are kept as {aside}.")
 
 
 def suggested(trial: Any, name: str, space: Any) -> Any:

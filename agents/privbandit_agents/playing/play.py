@@ -222,7 +222,7 @@ def horizon_of(env: AnyEnv) -> int:
     """Return the horizon of an environment that has one."""
     horizon = getattr(env.unwrapped, "horizon", None)
     if horizon is None:
-        raise ValueError("the environment has no horizon of its own; say how many users come, as in horizon=1000.")
+        raise ValueError("the environment has no horizon; give the number of users, as in horizon=1000.")
     return count(horizon=horizon)
 
 

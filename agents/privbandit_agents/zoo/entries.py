@@ -181,7 +181,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "sw-ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
-        "ldp-linucb whose server forgets old reports",
+        "ldp-linucb with a server that forgets old reports",
         "linear sparse: local, real, secure",
         window=20_000,
     ),
@@ -213,7 +213,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
-        "private comparison of two arms, beside plain regression",
+        "private comparison of two arms, and plain regression",
         "linear sparse: local, exact, secure",
     ),
     "ldp-lasso": ours(

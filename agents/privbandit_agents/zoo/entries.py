@@ -17,6 +17,7 @@ FAMILIES = {
     "labels": "privbandit/Classification-v0",
     "clicks": "privbandit/Clicks-v0",
     "arms": "privbandit/Bandit-v0",
+    "smooth": "privbandit/Smooth-v0",
 }
 """The families of worlds by the names that entries give them, and the environment of each."""
 
@@ -87,52 +88,54 @@ AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels clicks arms: local, exact, secure",
+        "linear sparse assortments labels clicks arms smooth: local, exact, secure",
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
         "the default agent with joint privacy: start here",
-        "linear sparse assortments labels clicks arms: joint, exact, secure",
+        "linear sparse assortments labels clicks arms smooth: joint, exact, secure",
     ),
     "uniform": ours(
-        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels clicks arms: none"
+        "baselines.uniform:Uniform",
+        "an action at random, always",
+        "linear sparse assortments labels clicks arms smooth: none",
     ),
     "greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "ridge regression, best estimate",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
         exploration=0.0,
     ),
     "epsilon-greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "greedy, with a random action now and then",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "linucb": ours(
         "baselines.linucb:LinUCB",
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "sw-linucb": ours(
         "baselines.linucb:LinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
         window=2000,
     ),
     "lints": ours(
         "baselines.lints:LinTS",
         "linear Thompson sampling (Agrawal and Goyal 2013)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "squarecb": ours(
         "baselines.oracles.squarecb:SquareCB",
         "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "regcb": ours(
         "baselines.oracles.regcb:RegCB",
         "bounds of good regressions (Foster et al. 2018)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", "arms: none"),
     "sa-lasso": ours(
@@ -219,7 +222,12 @@ AGENTS: dict[str, Entry] = {
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
-        "labels clicks: local, exact, secure",
+        "labels clicks smooth: local, exact, secure",
+    ),
+    "smooth-ldp": ours(
+        "local.trees.smooth_ldp:SmoothLDP",
+        "smooth rewards: cells are halved, arms eliminated, auxiliary data (Ma et al. 2025)",
+        "smooth labels: local, exact, secure",
     ),
     "ldp-ucb": ours(
         "local.arms.ldp_ucb:LDPUCB",
@@ -293,25 +301,25 @@ AGENTS: dict[str, Entry] = {
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse labels clicks: shuffle, real, secure",
+        "linear sparse labels clicks smooth: shuffle, real, secure",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "linear:CounterGame",
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "linear:WindowGame",
         window=4000,
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
         "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
-        "linear sparse labels clicks: reward, exact, secure",
+        "linear sparse labels clicks smooth: reward, exact, secure",
         "linear:CounterGame",
     ),
     "dp-se": ours(
@@ -330,7 +338,7 @@ AGENTS: dict[str, Entry] = {
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "linear:BatchGame",
     ),
     "fliphat": ours(
@@ -376,14 +384,16 @@ AGENTS: dict[str, Entry] = {
     "ppo": ours(
         "baselines.rl.learners:PPO",
         "proximal policy optimisation (stable-baselines3)",
-        "linear sparse assortments labels clicks: none",
+        "linear sparse assortments labels clicks smooth: none",
     ),
     "a2c": ours(
         "baselines.rl.learners:A2C",
         "advantage actor-critic (stable-baselines3)",
-        "linear sparse assortments labels clicks: none",
+        "linear sparse assortments labels clicks smooth: none",
     ),
-    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels clicks: none"),
+    "dqn": ours(
+        "baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels clicks smooth: none"
+    ),
 }
 
 SHELVES: dict[str, tuple[str, ...]] = {
@@ -404,7 +414,19 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
+        *(
+            "squarecb",
+            "regcb",
+            "ts-mnl",
+            "ldp-linucb",
+            "ldp-sgd",
+            "ldp-glm",
+            "smooth-ldp",
+            "lplr",
+            "phist",
+            "pglm",
+            "psgd-linear",
+        ),
         *("shuffle-linucb", "reward-dp-linucb", "dp-se", "fliphat", "dpmnl", "dpmnl-approx", "ppo", "a2c", "dqn"),
     ),
     "Further agents, presets and parts": (),

@@ -36,7 +36,7 @@ from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedS
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 DEEPEST = 12  # halvings of the cube at most
-PLACES = 8  # one run in so many asks where users are
+PLACES = 8  # one run in eight asks where users are
 REWARD, ASKED, NOISE, PLACE, PLACED, BLUR = range(6)  # columns of the sums
 LOGGED, SERVED = range(2)  # sources: auxiliary records, and own users
 
@@ -49,8 +49,9 @@ class Config(PrivateSettings):
         epsilon: privacy budget of every user's report, > 0; infinity adds no noise.
         horizon: expected number of users, which limits how small cells may get; None: 10 000.
         exponent: beta, how smooth the rewards are, in (0, 1].
-        steepness: a cell of side h is halved when means are known up to ``steepness * h^beta``, > 0.
-        width: c of the radius sqrt(c log t) of a confidence interval in standard deviations, >= 0. 2 is for proofs.
+        steepness: L, > 0: a cell of side h is halved when means are known up to L h^beta, and arms of means more than
+            2 L h^beta apart may be told apart in it.
+        width: c of the radius sqrt(c log T) of a confidence interval in standard deviations, >= 0.
         growth: arms and cells change when the number of users has grown by this factor, > 1.
         report: ``"signed-subset"``, or ``"laplace"``: whether a user is in a cell and had an arm, and that times the
             reward, with noise of scale 4 / epsilon on all of them, as the paper's authors do.
@@ -79,11 +80,11 @@ class SmoothLDP(LocalAgent[Config, Array]):
 
         the cube is one cell, and all arms are left in it
         for every run of users
-            everybody plays the arm whose turn it is among those left in the own cell
-            and reports the cell together with 2 y - 1, or in one run of eight with 1
+            all play an arm that is left in their own cell: in every other run the best one so far, else the next
+            all report their cell together with 2 y - 1, or in one run of eight with 1
         after every run, in every cell with more than one arm left
-            arms that are worse than another one, by their confidence intervals, are eliminated
-            if every interval is shorter than the rewards may vary within the cell, the cell is halved
+            arms are eliminated that are worse than another one by more than noise and the cell's size explain
+            the cell is halved if the noise is below what rewards may vary within it
 
     The arm is no part of the report: turns are public, so that cell and run give the arm. Halves begin with the arms
     of the whole. Users in a cell with one arm left report no cell.
@@ -100,9 +101,9 @@ class SmoothLDP(LocalAgent[Config, Array]):
     docs/privacy/smooth-rewards.md, Theorem 1; regret: Theorem 2 there.
 
     Deviations:
-        The authors' code adds noise of scale 4 / epsilon to two numbers for each cell and arm; ``report="laplace"``
-        does so for all cells and arms. Their users draw a remaining arm at random. Their halves of a cell have noise
-        from their own users alone, which shows where a user is: here every report has noise in all cells.
+        The authors' code has Laplace noise of scale 4 / epsilon, as here with ``report="laplace"``, but in the cell of
+        the user alone, which shows where the user is: here a report has noise in all cells. There a user draws one of
+        the arms left at random, and the radius has constants of its own.
 
     Attributes:
         open: nodes of the tree that are cells now, shape (m,).
@@ -158,8 +159,9 @@ class SmoothLDP(LocalAgent[Config, Array]):
         self.undecided = np.flatnonzero(self.left[self.open].sum(axis=1) > 1)
         self.device = self.randomizer(max(len(self.undecided), 1) * (1 if self.signed else self.n_arms))
         order, ranks = np.argsort(~self.left[self.open], axis=1, kind="stable"), np.arange(len(self.open))
-        turn = self.run - self.run // PLACES if self.signed else self.run  # runs for places take no turn
-        self.turn = order[ranks, turn % self.left[self.open].sum(axis=1)]
+        self.turn = order[ranks, self.run // 2 % self.left[self.open].sum(axis=1)]
+        if self.run % 2:
+            self.turn = np.where(self.left[self.open], self.estimates()[0], -np.inf).argmax(axis=1)
         below = np.zeros((len(self.level), 1))
         below[self.open, 0] = np.arange(1, len(self.open) + 1)
         for nodes in self.tree.levels[1:]:

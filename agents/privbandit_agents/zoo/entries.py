@@ -304,7 +304,7 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse labels clicks: joint, exact, secure",
-        "games.rewards:RewardGame",
+        "games.rewards:WITH_BATCHES",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",

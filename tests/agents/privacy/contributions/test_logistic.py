@@ -8,7 +8,7 @@ import pytest
 import scipy
 from given import rng
 from privbandit_agents.privacy.contributions import logistic
-from privbandit_agents.privacy.mechanisms.symmetric import smat
+from privbandit_agents.privacy.vectors import smat
 
 NORMS = [0.0, 0.5, 2.0, 5.0, 20.0]
 

@@ -329,7 +329,7 @@ AGENTS: dict[str, Entry] = {
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
@@ -337,7 +337,7 @@ AGENTS: dict[str, Entry] = {
         "optimism on private means of runs that double (Azize and Basu 2022)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",

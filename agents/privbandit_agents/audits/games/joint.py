@@ -198,7 +198,6 @@ PERSON = Variant(
         "unseen": "other times of the person's visits, and records that differ from visit to visit",
         "presumes": True,
         "runs": 2000,
-        "pilots": 24,
         "fits": 600,
         "heats": ((3, 100),),
         "among": 0,

@@ -36,14 +36,14 @@ SLOW = "shuffle-linucb sw-linucb squarecb regcb lints epsilon-greedy ppo a2c dqn
 SLOW_SEEDS, SIDE_SEEDS = 2, 3
 """Seeds of references that are slow, and of all at budgets other than 1."""
 FEW_USERS = 5000
-"""The longest task of references whose networks learn from every user."""
+"""The longest task of references with networks that learn from every user."""
 SHORT = 2000
-"""Users of the run whose memory is measured."""
+"""Users of the run that measures memory."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an agent is to play: tasks, budgets and their trials; no trials where it cannot play."""
+    """The tasks, budgets and trials of an agent; no trials where it cannot play."""
 
     agent: str
     parts: Sequence[tuple[Task, str, Sequence[Trial]]]
@@ -53,7 +53,7 @@ class Plan:
         return [trial for _, _, trials in self.parts for trial in trials]
 
     def record(self, results: Mapping[str, Finished], failures: Sequence[Failure]) -> Record:
-        """Return the agent's record; a task of which a run failed counts as refused."""
+        """Return the agent's record; a task with a failed run counts as refused."""
         failed = {failure.job.name: failure.error for failure in failures}
         lost = {task.name: failed[one.name] for task, _, trials in self.parts for one in trials if one.name in failed}
         found = []
@@ -117,7 +117,7 @@ def write(path: Path, text: Callable[[], str]) -> None:
 
 
 def lines_of(sheet: Sheet) -> Iterator[str]:
-    """Yield what the terminal shows."""
+    """Yield the lines that the terminal shows."""
     for line in sheet.headlines():
         yield from paragraph(line)
     yield ""
@@ -187,7 +187,7 @@ def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, pat
     """Play the suite with agents of the zoo and write the references; return the exit code.
 
     Args:
-        names: whose records are made; none: all. The records of others stay as they are.
+        names: the agents to record; none: all. The records of others stay.
         folder: of the results.
         engine: where to run.
         err: shows progress.
@@ -215,7 +215,7 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return what a reference plays: all that it can with fewer seeds where it is slow, or short tasks of networks."""
+    """Return the plan of a reference: every task that it can play, fewer seeds if slow, short tasks for networks."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
     slow = SLOW_SEEDS if name in SLOW else len(suite.seeds)
     parts = [

@@ -68,6 +68,7 @@ class World:
         blueprint = self._draw(SeedSequence(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
+        self.auxiliary_data: tuple[Array, Array, Array] | None = getattr(blueprint, "auxiliary_data", None)
         self.people = people
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:

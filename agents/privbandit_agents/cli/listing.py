@@ -14,7 +14,7 @@ from privbandit_agents.experiments.text import paragraph, strong, table
 Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
 NOTIONS = ("none", "local", "shuffle", "joint", "reward")
-LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C", "arms": "K"}
+LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C", "arms": "K", "smooth": "H"}
 """Families in a list of agents."""
 MORE = "privbandit show NAME has the details."
 

@@ -22,7 +22,7 @@ from privbandit_agents.base.agent import AnyAgent, Array, n_arms
 from privbandit_agents.base.law import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.records import in_floats
-from privbandit_agents.playing.play import BLOCK_BYTES, check_match, choose, learn, learn_from
+from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.datasets.dataset import encode
@@ -376,7 +376,7 @@ def log(
         raise ValueError(f"n must be smaller: {n:,} users of {each:,} bytes each fill the memory; {most}.")
     parts: list[list[Array]] = []
     left = count(n=n)
-    largest = max(64, BLOCK_BYTES // max(1, context.nbytes))
+    largest = users_at_once(context)
     while left:
         if isinstance(env, BanditEnv):
             m = min(agent.frozen_rounds(), left, largest)

@@ -212,7 +212,7 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return the plan of a reference: every task that it can play; of a network that learns from every user, short ones."""
+    """Return the plan of a reference: every task that it can play; short ones of a network that learns each user."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
     if ".rl.learners" in find(name).agent:
         parts = [part for part in parts if part[0].users <= FEW_USERS]

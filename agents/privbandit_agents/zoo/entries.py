@@ -317,7 +317,7 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:RewardGame",
+        "games.rewards:WITH_BATCHES",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",
@@ -345,7 +345,7 @@ AGENTS: dict[str, Entry] = {
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
@@ -353,7 +353,7 @@ AGENTS: dict[str, Entry] = {
         "optimism on private means of runs that double (Azize and Basu 2022)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",

@@ -10,6 +10,7 @@ from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.labels import Labels
 
 
+@pytest.mark.wide
 def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
     of = Contrast.of

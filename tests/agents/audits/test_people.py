@@ -117,6 +117,7 @@ def test_means_of_people_are_not_refuted(visits: int) -> None:
     assert not refuted(JointPersonGame, "jdp-linucb", visits, 400, averaged="mean")
 
 
+@pytest.mark.wide_at("LDPGreedy")
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(JDPLinUCB, marks=pytest.mark.wide), LDPGreedy, pytest.param(ShuffleLinUCB, marks=pytest.mark.wide)],

@@ -91,7 +91,7 @@ format: $(VENV)/.dev  ## format the code
 docs: $(VENV)/.docs  ## build the documentation into site/; python -m http.server -d site shows it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce baselines-sparse, ...
+bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce envelope-linear, ...
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/trees.py

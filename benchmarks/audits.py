@@ -244,10 +244,13 @@ def measured(name: str, claim: float) -> list[dict[str, Any]]:
         for place, factor in enumerate(FACTORS):
             if shares[place] is None and (factor == STATED or claim == 1):
                 clock.run(factor == STATED)
-                truths[factor] = truths.get(factor) or stronger(name, factor, claim)
+                truth = game.stronger(factor)
+                if truth is None:
+                    truths[factor] = truths.get(factor) or stronger(name, factor, claim)
+                    truth = truths[factor][k]
                 rng = np.random.default_rng([0, 1])
                 repeats = 100 if factor == STATED else REPEATS
-                shares[place] = power(game.claim, truths[factor][k], game.runs, rng, confidence, repeats)
+                shares[place] = power(game.claim, truth, game.runs, rng, confidence, repeats)
                 clock.stop()
         clock.run()
         row = {"target": name, "name": game.title, "claim": claim, "runs": game.runs, "power": shares}

@@ -8,6 +8,7 @@ Numbers are printed and nothing is asserted: they show a trend.
 """
 
 import ast
+import dataclasses
 import re
 import sys
 import tempfile
@@ -95,7 +96,8 @@ def tuning_fields(name: str, tree: ast.Module) -> int:
 def settings() -> int:
     """Return how many settings the agents' classes have; a preset has those of its agent."""
     classes = {entry.load() for entry in AGENTS.values() if not entry.successor}
-    return sum(len(getattr(getattr(cls, "Config", None), "__dataclass_fields__", ())) for cls in classes)
+    configs = (getattr(cls, "Config", None) for cls in classes)
+    return sum(len(dataclasses.fields(config)) for config in configs if config is not None)
 
 
 def entered(act: Callable[[], object]) -> set[str]:

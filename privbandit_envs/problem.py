@@ -16,7 +16,6 @@ from privbandit_envs.validate import shown
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-NEVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ class Problem(ABC):
 
     def unchanged(self, user: int) -> int:
         """Return how many users from this one on meet the same world, >= 1."""
-        return NEVER
+        return 2**62  # more users than ever come
 
     def observe(self, users: Array) -> Array:
         """Return the part of the records that the agent may see: the contexts."""

@@ -19,7 +19,6 @@ from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spli
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
-MOST = 2**28  # bytes of the contexts that people have of their own
 Bookmark = JSON
 """A place in a stream of users, as JSON values."""
 
@@ -56,9 +55,10 @@ class World:
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
             config = {**config, "horizon": self.horizon}
-        self.changes = Changes.of(config)
+        changes = Changes.of(config)
+        self.changes = changes or None
         config = {name: value for name, value in config.items() if name not in TIME}
-        for name in (*config, *chain.from_iterable(self.changes.shifts.values())):
+        for name in (*config, *chain.from_iterable(changes.shifts.values())):
             if name not in keywords:
                 raise TypeError(
                     f"{self.problem_class.__name__} has no argument {name!r}{did_you_mean(name, keywords)}; "
@@ -71,7 +71,7 @@ class World:
         self.people = people
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:
-            check_people(people, blueprint, bool(self.changes.shifts))
+            check_people(people, blueprint, bool(changes.shifts))
         self.available = None if available is None else share(available)
         if available is not None:
             arms_of(self.action_space)
@@ -332,9 +332,10 @@ def check_people(people: Returns, world: Problem, shifts: bool) -> None:
     if world.n_rows is None:
         if people.spread is not None:
             own = world.users(0, 1, default_rng(0))
-            if people.people * own.nbytes > MOST:
-                most = f"at most {MOST // own.nbytes} with person_spread, whose contexts take {MOST >> 20} MiB"
-                raise ValueError(f"people must be {most}; got {people.people}.")
+            most = 2**28 // own.nbytes  # people with contexts of their own
+            if people.people > most:
+                taken = f"at most {most} with person_spread, whose contexts take 256 MiB"
+                raise ValueError(f"people must be {taken}; got {people.people}.")
             world.again(own, own, people.spread)
         return
     if people.people > world.n_rows:

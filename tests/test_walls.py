@@ -98,7 +98,6 @@ WALLS = (
             f"{PRIVACY}.accounting",
             f"{PRIVACY}._validate",
             f"{PRIVACY}.vectors",
-            f"{PRIVACY}.mechanisms.symmetric",
             f"{E}.files",
             *PUBLIC_MATHS,
         ),

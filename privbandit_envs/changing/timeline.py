@@ -4,13 +4,13 @@ import copy
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_envs.problem import NEVER, ArmProblem, Array, Floats, Problem
+from privbandit_envs.problem import ArmProblem, Array, Floats, Problem
 from privbandit_envs.validate import count, number, shown
 
 TIME = ("jumps", "drift", "shifts")
@@ -32,9 +32,9 @@ class Changes:
         ValueError: a number that is no integer >= 1, or comes twice; a drift that is no finite number.
     """
 
-    jumps: tuple[int, ...] = ()
-    drift: float = 0.0
-    shifts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    jumps: tuple[int, ...]
+    drift: float
+    shifts: Mapping[int, Mapping[str, Any]]
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Changes":
@@ -117,7 +117,7 @@ class Timeline(Problem):
 
     def unchanged(self, user: int) -> int:
         place = bisect_right(self.starts, user)
-        left = self.starts[place] - user if place < len(self.starts) else NEVER
+        left = self.starts[place] - user if place < len(self.starts) else super().unchanged(user)
         return min(left, EVERY - (user - self.starts[place - 1]) % EVERY) if self.changes.drift else left
 
     def visits(self, users: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from privbandit_envs.datasets.dataset import Dataset, encode
-from privbandit_envs.datasets.lines import check_width, csv_rows, text_lines
+from privbandit_envs.datasets.lines import table_rows
 from privbandit_envs.validate import as_number, did_you_mean, is_number, listed, shown
 
 
@@ -34,14 +34,13 @@ def read(path: Path, label: str | None = None) -> Dataset:
 def _read(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
     where = str(path)
     with path.open("rb") as file:
-        rows = csv_rows(text_lines(file, where), where)
+        rows = table_rows(file, where)
         _, cells = next(rows, (1, [""]))
         header = [name.strip() for name in cells]
         position = label_position(path, header, label)
         names = [*header[:position], *header[position + 1 :]]
         features, labels = [], []
         for line, cells in rows:
-            check_width(cells, len(header), where, line)
             labels.append(cells.pop(position).strip())
             features.append(numbers(cells, f"{where}, line {line}", names))
     y, label_names = encode(labels)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset, encode
-from privbandit_envs.datasets.lines import check_width, csv_rows, text_lines
+from privbandit_envs.datasets.lines import table_rows
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 if TYPE_CHECKING:
@@ -157,14 +157,12 @@ def parquet(path: Path) -> "polars.DataFrame":
 def csv_columns(path: Path) -> dict[str, list[str]]:
     where = str(path)
     with path.open("rb") as file:
-        rows = csv_rows(text_lines(file, where), where)
+        rows = table_rows(file, where)
         _, header = next(rows, (1, [""]))
-        names, cells = [name.strip() for name in header], []
+        names = [name.strip() for name in header]
         if len(names) == 1 and (apart := next((mark for mark in ";\t|" if mark in names[0]), None)):
             raise ValueError(f"{where}: columns are separated by {apart!r}; save the file with commas between them.")
-        for line, row in rows:
-            check_width(row, len(names), where, line)
-            cells.append([cell.strip() for cell in row])
+        cells = [[cell.strip() for cell in row] for _, row in rows]
     if len(set(names)) < len(names):
         raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
     return {name: [row[place] for row in cells] for place, name in enumerate(names)}

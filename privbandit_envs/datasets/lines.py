@@ -39,6 +39,21 @@ def text_lines(file: IO[bytes], where: str, advice: str = "save the file as CSV 
             yield line
 
 
+def table_rows(file: IO[bytes], where: str, advice: str = "save the file as CSV in UTF-8") -> Iterator[Row]:
+    """Yield the rows of a CSV file that are not empty: its header, and rows of as many cells.
+
+    Args and errors are those of ``text_lines`` and ``csv_rows``.
+
+    Raises:
+        ValueError: a row has more or fewer cells than the header.
+    """
+    width = 0
+    for line, cells in csv_rows(text_lines(file, where, advice), where):
+        width = width or len(cells)
+        check_width(cells, width, where, line)
+        yield line, cells
+
+
 def flaw(line: str) -> str:
     """Return the error of a line that was read as UTF-8, or ``""``."""
     if "\0" in line:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from browsing import DESKTOP, OVERLAPS, PHONE, chromium, opened, serious, too_wide
 from made_up import sweep
@@ -74,6 +75,14 @@ def test_the_choices_filter_charts_and_ranks_in_every_environment(browser: Any, 
         choose(page, "group", "")
         page.wait_for_function("JSON.parse(document.body.dataset.drawn).log")
         assert page.told == []
+
+
+def test_a_page_of_one_budget_has_no_chart_against_privacy(browser: Any, tmp_path: Path) -> None:
+    frame = as_frame(list(sweep()))
+    write_report(frame.filter(pl.col("epsilon").is_null() | (pl.col("epsilon") == 1)), tmp_path / "one.html", "One")
+    with opened(browser, (tmp_path / "one.html").as_uri(), DESKTOP) as page:
+        page.wait_for_function(DRAWN)
+        assert page.locator("#privacy").is_hidden() and page.locator("#curves svg").count() == 1
 
 
 def choose(page: Any, name: str, value: str) -> None:

@@ -82,10 +82,10 @@ def serving(content: bytes) -> Any:
 @contextmanager
 def surroundings(folder: Path) -> Iterator[Path]:
     """A folder of data of its own, a second of patience with servers, and no warnings."""
-    old = os.environ.get(store.FOLDER), web.PATIENCE, web.SILENCE, SOURCES["rice"], web.urlopen
+    old = os.environ.get(store.FOLDER), web.PATIENCE, SOURCES["rice"], web.urlopen
     cache = folder / "cache"
     os.environ[store.FOLDER] = str(cache)
-    web.PATIENCE, web.SILENCE = 1.0, 0.5
+    web.PATIENCE = 1.0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -94,8 +94,8 @@ def surroundings(folder: Path) -> Iterator[Path]:
         os.environ.pop(store.FOLDER)
         if old[0] is not None:
             os.environ[store.FOLDER] = old[0]
-        web.PATIENCE, web.SILENCE, web.urlopen = old[1], old[2], old[4]
-        SOURCES["rice"] = old[3]
+        web.PATIENCE, web.urlopen = old[1], old[3]
+        SOURCES["rice"] = old[2]
 
 
 def rounds(seconds: float) -> Iterator[int]:

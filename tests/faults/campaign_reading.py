@@ -155,7 +155,7 @@ def tunings(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     for number in fast(rng, seconds):
         odd = json.loads(json.dumps(plan))
         if rng.random() < 0.6:
-            odd[str(rng.choice([*plan, "seed", "first_final", "config"]))] = random.choice(ODD)
+            odd[str(rng.choice([*plan, "seed", "config"]))] = random.choice(ODD)
         (folder / "plan.yaml").write_text(json.dumps(odd))
         out = folder / f"tuned-{number}"
         full = bool(rng.random() < 0.2)

@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -26,22 +27,49 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
+VISITS = 43
+"""How often the person comes whose visits all have other records in the other world."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A game in which some attributes have other values: another world, other records, or another view.
+
+    An agent's entry names it as it names a class of a game, and it is made like one. It has no further games of its
+    own, unless ``besides`` is among the values.
+    """
+
+    game: type["AgentGame"]
+    values: dict[str, Any]
+
+    def __call__(self, *arguments: Any, **settings: Any) -> "AgentGame":
+        return self.game(*arguments, **settings, values=self.values)
+
+    @property
+    def besides(self) -> tuple["type[AgentGame] | Variant", ...]:
+        return self.values.get("besides", ())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.values[name] if name in self.values else getattr(self.game, name)
 
 
 class AgentGame(Game):
     """A game with a whole agent. The claim is the agent's guarantee; a subclass sets who is served, and the readings.
 
-    A game is one of four kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
+    A game is one of three kinds. It has ``scenes``, such as pairs of records, of which pilot runs choose one, and the
     statistics; it is then played afresh, so that no correction for the number of scenes is due. Or it has ``canaries``:
     a fair coin of its own decides which record of a pair each of several users of a run has, and the output becomes a
-    score of each, less the share of other canaries, since an adversary may know everybody else. Or it has a
-    ``statistic`` of an agent of each run. Or it overrides ``play``.
+    score of each, less the share of other canaries, since an adversary may know everybody else. Or it overrides
+    ``play``.
 
     Args:
         name: of the agent, as for ``make``.
         config: settings of the agent; the game's own win over them.
         env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
         effort: of ``EFFORTS``: how many users are served.
+        values: of attributes, in place of the class's.
 
     Raises:
         ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
@@ -51,8 +79,12 @@ class AgentGame(Game):
     """The id and the keyword arguments of the game's environment; empty: the game is for any environment."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings that the game gives to agents that have them, even over the user's: it is played with them."""
-    besides: ClassVar[tuple[type["AgentGame"], ...]] = ()
+    published: ClassVar[Mapping[str, Any]] = {}
+    """Settings with which the published calibration is audited, if the user names no others."""
+    besides: ClassVar[tuple["type[AgentGame] | Variant", ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
+    presumes: bool = False
+    """Whether Gaussian noise is presumed, beside the claim, of agents that declare it and promise (epsilon, delta)."""
     budget: int = 0
     """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
     users_a_run: int = 1
@@ -70,18 +102,28 @@ class AgentGame(Game):
     contrast: Any = None
 
     def __init__(
-        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+        self,
+        name: str,
+        config: dict[str, Any] | None = None,
+        env: str | None = None,
+        effort: str = "normal",
+        values: Mapping[str, Any] | None = None,
     ) -> None:
+        vars(self).update(values or {})
         self.name = name
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
         entry = find(name)
         known = field_names(entry.load().Config)
         own = {key: value for key, value in self.settings.items() if key in known} | dict(entry.audited)
-        self.config: dict[str, Any] = (config or {}) | own
+        published = self.published if (config or {}).get("calibration") == "published" else {}
+        self.config: dict[str, Any] = {**published, **(config or {}), **own}
+        if published:
+            self.seen += f"; settings: {', '.join(f'{key}={value}' for key, value in published.items())}"
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
         self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
         self.claim = self.claimed()
+        self.presumed = self.of_gaussian_noise() if self.presumes else None
         self.prepare()
         # 100 runs at least, however many users each of them serves
         most = max(100, self.budget // self.users_a_run) if self.budget else self.runs
@@ -200,7 +242,7 @@ class AgentGame(Game):
         if self.scene is not None:
             return self.told(self.contrast, self.observed(self.scene, world, runs, rng))
         if not self.canaries:
-            return np.stack([self.statistic(self.fresh(rng), world) for _ in range(runs)])
+            raise NotImplementedError(f"{type(self).__name__} must override play.")
         rows = []
         for _ in range(runs):
             coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
@@ -229,10 +271,6 @@ class AgentGame(Game):
     def scores(self, readings: Floats) -> Floats:
         """Return a score for each canary, shape (k,), given the readings: positive if its coin seems to be 1."""
         raise NotImplementedError(f"{type(self).__name__} has canaries: it must override scores.")
-
-    def statistic(self, agent: Any, world: int) -> Floats:
-        """Serve a fresh agent in a world; return the statistics seen, shape (k,)."""
-        raise NotImplementedError(f"{type(self).__name__} must override statistic or play.")
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from privbandit_agents.privacy.mechanisms import selection as peeling
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, LaplacePeeling, project_on_l1_ball
 from privbandit_agents.privacy.mechanisms.spherical import wishart
-from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign
+from privbandit_agents.privacy.vectors import svec
 
 
 def lplr_wishart(request: Request) -> Game:

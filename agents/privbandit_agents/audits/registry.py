@@ -5,16 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeAlias
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
+from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame, Variant
 from privbandit_agents.audits.claims import Game
-from privbandit_agents.audits.games import values
-from privbandit_agents.audits.games.joint import JointGame
-from privbandit_agents.audits.games.local import LocalGame
-from privbandit_agents.audits.games.people import JointPersonGame, LocalPersonGame, ShufflePersonGame
-from privbandit_agents.audits.games.shuffled import ShuffleGame
+from privbandit_agents.audits.games import joint, local, shuffled, values
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
@@ -30,6 +26,8 @@ from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
 from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
+
+Kind: TypeAlias = type[AgentGame] | Variant
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,7 @@ def agent_games(
     """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
     if config.get("people") is not None:
-        kinds += (by_shape(name, JointPersonGame, LocalPersonGame, ShufflePersonGame),)
+        kinds += (by_shape(name, joint.PERSON, local.PERSON, shuffled.PERSON),)
     entry, known = find(name), field_names(find(name).load().Config)
     if not kinds:
         return
@@ -217,7 +215,7 @@ def agent_games(
             yield played
 
 
-def game_classes(name: str) -> tuple[type[AgentGame], ...]:
+def game_classes(name: str) -> tuple[Kind, ...]:
     """Return the games of an agent that is audited, those of its entry or its shape, before any is prepared.
 
     None if no game has power over it, and ``WATCH`` looks at it.
@@ -233,15 +231,16 @@ def game_classes(name: str) -> tuple[type[AgentGame], ...]:
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
     if entry.audit == CHECKS:
         return ()
-    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, JointGame, LocalGame, ShuffleGame)
-    if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
+    shapes = joint.JointGame, local.LocalGame, shuffled.ShuffleGame
+    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, *shapes)
+    if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
 
 
-def by_shape(name: str, joint: type[AgentGame], local: type[AgentGame], shuffled: type[AgentGame]) -> type[AgentGame]:
+def by_shape(name: str, of_curators: Kind, of_devices: Kind, of_shufflers: Kind) -> Kind:
     """Return the game for an agent of one of the three shapes."""
-    shapes = {LocalAgent: local, ShuffleAgent: shuffled, CentralAgent: joint}
+    shapes = {LocalAgent: of_devices, ShuffleAgent: of_shufflers, CentralAgent: of_curators}
     agent_class = find(name).load()
     return next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
 

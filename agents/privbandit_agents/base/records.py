@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
+from privbandit_agents.privacy.vectors import LIMIT
 from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
@@ -23,8 +24,6 @@ Floats = np.dtype[np.floating[Any]]
 FLOAT32, FLOAT64, INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 NUMBER = float, np.int64
 SINGLE = float, int, np.generic, type(None)
-FARTHEST = 1e6
-"""Agents without privacy, which have no bounds of their own, ignore features and rewards beyond this length."""
 
 
 class IgnoredRecord(UserWarning):
@@ -302,5 +301,5 @@ def usable(features: Array, answers: Array) -> NDArray[np.bool_]:
         answers: rewards or purchases, shape (n,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        near: Array = np.vecdot(features, features) <= FARTHEST**2
-        return np.asarray(near.reshape(len(answers), -1).all(axis=1) & (np.abs(answers) <= FARTHEST))
+        near: Array = np.vecdot(features, features) <= LIMIT**2
+        return np.asarray(near.reshape(len(answers), -1).all(axis=1) & (np.abs(answers) <= LIMIT))

@@ -165,8 +165,6 @@ def remembered(made: Callable[P, Array]) -> Callable[P, Array]:
 class Uniforms:
     """The uniforms that users have by their index: the same whoever asks, and however often; some are drawn ahead."""
 
-    AHEAD = 256
-
     def __init__(self) -> None:
         self.seed, self.first, self.drawn = -1, 0, np.empty(0)
 
@@ -175,7 +173,7 @@ class Uniforms:
         start = first - self.first
         if seed != self.seed or start < 0 or start + users > len(self.drawn):
             self.seed, self.first, start = seed, first, 0
-            self.drawn = Generator(PCG64(seed).advance(first)).random(max(users, self.AHEAD))
+            self.drawn = Generator(PCG64(seed).advance(first)).random(max(users, 256))
         return self.drawn[start : start + users]
 
 

@@ -9,9 +9,10 @@ from scipy.linalg.blas import dger
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, Space, arms_or_context, n_arms, no_context
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.records import FARTHEST, warn_of_ignored
+from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
 from privbandit_agents.base.turns import Answer, InTurn
+from privbandit_agents.privacy.vectors import LIMIT
 
 NOTHING = (None, np.empty(0), np.empty(0))
 
@@ -63,7 +64,7 @@ class Ridge:
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. Unusable observations are ignored."""
-        if not (abs(reward) <= FARTHEST and x.dot(x) <= FARTHEST**2):
+        if not (abs(reward) <= LIMIT and x.dot(x) <= LIMIT**2):
             warn_of_ignored()
             return
         add(self.matrices[group].T, x, scored, scored[:-1], reward)
@@ -196,7 +197,7 @@ class RidgeAgent(InTurn, Agent[R]):
 def all_near(contexts: Array) -> bool:
     """Return whether records with these contexts can be learned from whatever arm is played."""
     farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
-    return bool(contexts[0].size * farthest <= FARTHEST)
+    return bool(contexts[0].size * farthest <= LIMIT)
 
 
 class Turn:
@@ -226,7 +227,7 @@ class Turn:
     def learn(self, x: Array, arm: int, reward: float) -> None:
         """Add the reward of the user who was scored last, if it is usable."""
         played = x[0 if self.shared else arm]
-        if not (abs(reward) <= FARTHEST and (self.near or played.dot(played) <= FARTHEST**2)):
+        if not (abs(reward) <= LIMIT and (self.near or played.dot(played) <= LIMIT**2)):
             warn_of_ignored()
         elif self.shared:
             add(self.by_group[arm], played, *self.rows[arm], reward)

@@ -15,9 +15,6 @@ from privbandit_agents.base.rows import KEPT_BYTES, Rows
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
-KEPT_ROWS = 2**16
-"""Labelled rows that are kept, at most."""
-
 
 @dataclass(frozen=True)
 class Config(RefitSettings):
@@ -52,7 +49,8 @@ class TreeClassifier(RefittingLabelAgent[Config]):
             raise ValueError("a tree needs public rows to grow from at first; got none.")
         self.tree_seed = int(self.rng.integers(2**31))
         (dim,) = self.public_data[0].shape[1:]
-        self.most, self.fitted_rows = max(1, min(KEPT_ROWS, KEPT_BYTES // (4 * dim + 8 + 8))), 0
+        # bytes of a row, which count as 256 or more: a tree of more rows takes too long
+        self.most, self.fitted_rows = max(1, KEPT_BYTES // max(256, 4 * dim + 8 + 8)), 0
         self.x = Rows((dim,), np.float32)  # scikit-learn's own type
         self.y, self.weight = Rows((), np.int64), Rows((), np.float64)
         self.learn(*self.public_data, np.ones(len(self.public_data[1])))

@@ -11,9 +11,10 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms, next_change, no_context
-from privbandit_agents.base.records import FARTHEST, warn_of_ignored
+from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, NonNegative, Settings
+from privbandit_agents.privacy.vectors import LIMIT
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class UCB1(Agent[Config]):
 
     def _learn(self, arms: Array, rewards: Array, counts: Array) -> None:
         """Add users of one run, and choose the next arm if it ends."""
-        usable = (arms >= 0) & (np.abs(rewards) <= FARTHEST)
+        usable = (arms >= 0) & (np.abs(rewards) <= LIMIT)
         if not usable.all():
             warn_of_ignored()
         np.add.at(self.sums, arms[usable], rewards[usable] * counts[usable])

@@ -84,7 +84,7 @@ class Costs:
     rows: list[Row]
     gaps: list[Gap]
     absent: list[str]
-    code: int = 0
+    code: int
 
     def __str__(self) -> str:
         cells = [(row.name, interval(row), share(row), row.agent) for row in self.rows]

@@ -32,9 +32,6 @@ from privbandit_agents.zoo.registry import find, make
 from privbandit_envs.files import atomic
 
 QUICK_SEEDS = 2
-SLOW = "shuffle-linucb sw-linucb squarecb regcb lints epsilon-greedy ppo a2c dqn".split()
-SLOW_SEEDS, SIDE_SEEDS = 2, 3
-"""Seeds of references that are slow, and of all at budgets other than 1."""
 FEW_USERS = 5000
 """The longest task of references whose networks learn from every user."""
 SHORT = 2000
@@ -215,13 +212,8 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return what a reference plays: all that it can with fewer seeds where it is slow, or short tasks of networks."""
+    """Return what a reference plays: all that it can; of a network that learns from every user, short tasks."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
-    slow = SLOW_SEEDS if name in SLOW else len(suite.seeds)
-    parts = [
-        (task, budget, trials[: slow if budget in ("1", OPEN) else min(slow, SIDE_SEEDS)])
-        for task, budget, trials in parts
-    ]
     if ".rl.learners" in find(name).agent:
         parts = [part for part in parts if part[0].users <= FEW_USERS]
     return Plan(name, parts)

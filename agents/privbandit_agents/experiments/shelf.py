@@ -7,7 +7,6 @@ from privbandit_envs.validate import unknown
 
 MERGED = {
     "targets-assortment": "envelope-assortment",
-    "targets-baselines": "baselines-sparse",
     "targets-linear": "lplr-theorem4",
     "targets-linear-regression": "lplr-theorem2",
     "targets-sparse": "fliphat-fig1-left",

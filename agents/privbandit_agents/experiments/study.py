@@ -33,11 +33,9 @@ from privbandit_agents.experiments.analysis.tables import (
     summary_table,
     write_tables,
 )
-from privbandit_agents.experiments.analysis.trust import Squares, squares, trust_maps, trust_table
 from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
 from privbandit_agents.experiments.drawing import figures
 from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
-from privbandit_agents.experiments.drawing.maps import draw_maps
 from privbandit_agents.experiments.drawing.pictures import draw_picture
 from privbandit_agents.experiments.drawing.style import Look, span
 from privbandit_agents.experiments.jobs.job import Job
@@ -52,7 +50,7 @@ from privbandit_agents.experiments.schema.experiment import (
     find_experiment,
     read_experiment,
 )
-from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture
+from privbandit_agents.experiments.schema.figures import FigureSpec, Picture
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, said
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
@@ -73,7 +71,6 @@ class Study:
     cells: Cells
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
-    maps: list[tuple[MapSpec, Squares]]
     missing: list[str]
 
     @property
@@ -121,17 +118,13 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
         with usage_errors(f"{source}: figures[{i}]"):
             spec = completed(figure, cells)
             pictures.append((spec, layout(spec, cells)))
-    trusted = []
     for i, picture in enumerate(experiment.pictures):
         with usage_errors(f"{source}: pictures[{i}]"):
             picture.load()
-    for i, asked in enumerate(experiment.maps):
-        with usage_errors(f"{source}: maps[{i}]"):
-            trusted.append((asked, squares(asked, cells)))
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
-    return Study(name, scale, experiment, jobs, cells, measures, pictures, trusted, missing)
+    return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
 
 
 def carry_out(
@@ -221,13 +214,6 @@ def writers(
         if figures.draw_figure(spec, panels, results, path, formats, stamp):
             pictures.append(path)
 
-    def chart(spec: MapSpec, places: Squares) -> None:
-        path = folder / f"{spec.name}.png"
-        if maps := trust_maps(spec, places, study.cells, results):
-            write_tables([trust_table(each) for each in maps], folder, spec.name)
-            draw_maps(maps, spec.title, path, formats, stamp)
-            pictures.append(path)
-
     def illustrate(picture: Picture) -> None:
         path = folder / f"{picture.name}.png"
         draw_picture(picture, path, formats)
@@ -238,7 +224,7 @@ def writers(
         trials = study.jobs[0].kind == "trial"
         tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
-        if trials and not study.figures and not study.maps:
+        if trials and not study.figures:
             tasks["the figure regret"] = lambda: figures.draw_regret(
                 list(results.values()), folder / "regret.png", Look(formats=tuple(formats))
             )
@@ -251,8 +237,6 @@ def writers(
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for picture in study.experiment.pictures:
         tasks[f"the picture {picture.name}"] = partial(illustrate, picture)
-    for asked, places in study.maps:
-        tasks[f"the map {asked.name}"] = partial(chart, asked, places)
     tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)
     return tasks
 

@@ -42,10 +42,8 @@ class Plan:
         trials: how many settings are tried, the defaults first.
         env_kwargs: arguments of the environment.
         config: settings of the agent that are not searched.
-        tuning: how many seeds a trial plays, from ``first_tuning`` on.
-        final: how many seeds the final table has, from ``first_final`` on.
-        first_tuning: the first seed of tuning.
-        first_final: the first seed of the table.
+        tuning: how many seeds a trial plays, from 980 000 on.
+        final: how many seeds the final table has, from 990 000 on.
         checkpoints: how often a run is held against the others, and may be given up.
         seed: of the search itself.
 
@@ -62,8 +60,6 @@ class Plan:
     config: Mapping[str, Any] = field(default_factory=dict)
     tuning: int = 3
     final: int = 10
-    first_tuning: int = 980_000
-    first_final: int = 990_000
     checkpoints: int = 10
     seed: int = 0
 
@@ -71,12 +67,11 @@ class Plan:
         count(horizon=self.horizon)
         for name in ("trials", "tuning", "final", "checkpoints"):
             at_most(MOST_ASKED, **{name: getattr(self, name)})
-        for name in ("first_tuning", "first_final", "seed"):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-                raise ValueError(f"{name} must be an integer in 0..2^32 - 1; got {shown(value)}.")
-        tuning, final = self.seeds("tuning"), self.seeds("final")
-        if tuning.start < final.stop and final.start < tuning.stop:
-            raise ValueError("the seeds of tuning and of the final table must be others; they overlap.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be an integer in 0..2^32 - 1; got {shown(self.seed)}.")
+        if self.seeds("tuning").stop > (first := self.seeds("final").start):
+            most = first - self.seeds("tuning").start
+            raise ValueError(f"tuning must be at most {most:,}, or its seeds also judge; got {self.tuning}.")
         if not isinstance(self.search, Mapping) or not self.search:
             raise ValueError("search must say which settings are searched, and where.")
         for name, space in self.search.items():
@@ -86,8 +81,8 @@ class Plan:
 
     def seeds(self, kind: str) -> range:
         """Return the seeds that tune, or those that judge."""
-        first = self.first_tuning if kind == "tuning" else self.first_final
-        return range(first, first + (self.tuning if kind == "tuning" else self.final))
+        first, n = (980_000, self.tuning) if kind == "tuning" else (990_000, self.final)
+        return range(first, first + n)
 
     def trial(self, seed: int, found: Mapping[str, Any]) -> Trial:
         """Return the run of a seed with settings that were found."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import PublicData
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.local.kernels.public import FEWEST_ROWS, FOLDS, ROWS_TRIED, Features, held_out, mixed
+from privbandit_agents.local.kernels.public import Features, enough, folds, held_out, mixed, spaced
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import WeightedTree
 
@@ -24,9 +24,9 @@ def default_local(public_data: PublicData, n_labels: int) -> str:
         n_labels: K.
     """
     x, y = np.asarray(public_data[0], np.float64), np.asarray(public_data[1])
-    chosen = np.linspace(0, len(y) - 1, min(len(y), ROWS_TRIED)).astype(int)
+    chosen = spaced(len(y))
     x, y = x[chosen], y[chosen]
-    if len(y) < FEWEST_ROWS or len(np.unique(y)) < 2:
+    if not enough(y):
         return "kernel-ldp"
     mixture, best = mixed(x, y, n_labels)
     kernels = held_out(Features.of(x, mixture)(x), y, n_labels)[best]
@@ -49,9 +49,8 @@ def standard_errors(ahead: Floats) -> float:
 
 def tree_held_out(x: Floats, y: Labels, labels: int) -> Floats:
     """Return the log likelihood of every label, by the tree of the other folds."""
-    fold, likely = np.arange(len(y)) % FOLDS, np.zeros(len(y))
-    for part in range(FOLDS):
-        own = fold == part
+    likely = np.zeros(len(y))
+    for own in folds(len(y)):
         known = x[~own], y[~own]
         partition = grow("max-edge", *known, round(1 + math.log2(len(known[1]) + 1) / 2))
         tree = WeightedTree(partition, *known, labels, (1.0, 1.0))

@@ -12,6 +12,7 @@ feedback and is judged by that reward. ``check_simulator`` compares the two for 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,8 +55,6 @@ class Simulator:
         losses: mean loss on rows that a model has not seen, by kind: log loss of clicks, else squared error.
         low, high: the log's rewards that are 0 and 1 here.
         noise: standard deviation of rewards about their means; 0 if rewards are clicks, which are drawn as such.
-        visits: how often one person comes at most; 1 if the log names nobody.
-        people: how many persons there are; 0 if the log names nobody.
         persons: the number of each row's person, shape (n,); None if the log names nobody.
     """
 
@@ -67,18 +66,26 @@ class Simulator:
     weights: Floats
     kind: str
     losses: dict[str, float]
-    low: float = 0.0
-    high: float = 1.0
-    noise: float = 0.0
-    visits: int = 1
-    people: int = 0
-    persons: NDArray[np.int64] | None = None
+    low: float
+    high: float
+    noise: float
+    persons: NDArray[np.int64] | None
 
     def __deepcopy__(self, memo: object) -> "Simulator":
         return self  # nothing in it can change
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    @cached_property
+    def visits(self) -> int:
+        """How often one person comes at most; 1 if the log names nobody."""
+        return 1 if self.persons is None else int(np.bincount(self.persons).max())
+
+    @cached_property
+    def people(self) -> int:
+        """How many persons there are; 0 if the log names nobody."""
+        return 0 if self.persons is None else int(self.persons.max()) + 1
 
     @property
     def log(self) -> Log:
@@ -146,7 +153,6 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
     kind = min(losses, key=losses.__getitem__) if model == "auto" else model
     rival = KINDS[kind == KINDS[0]]
     noise = 0.0 if clicks else float(np.sqrt(np.mean((rewards - predicted[kind]) ** 2)))
-    visits, people = (1, 0) if log.people is None else (int(np.bincount(log.people).max()), int(log.people.max()) + 1)
     return Simulator(
         contexts.astype(np.float32),
         means[kind],
@@ -159,8 +165,6 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         low,
         high,
         noise,
-        visits,
-        people,
         log.people,
     )
 

@@ -1,13 +1,21 @@
-"""Rows of numbers: their lengths, and whether all of them are within a bound."""
+"""Vectors: their lengths and bounds, and symmetric matrices as vectors of the same norm."""
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from privbandit_agents.privacy._validate import count, failure, positive
 
 Floats = NDArray[np.float64]
+LIMIT = 1e6
+"""Numbers of raw records are clipped to this size before any product, so that nothing can overflow.
+
+Agents without privacy ignore records of a larger length.
+"""
 
 
 def lengths(rows: Floats) -> Floats:
@@ -36,3 +44,71 @@ def modest(numbers: NDArray[Any], bound: float) -> bool:
     flat = numbers.ravel()
     within = not flat.size or scipy.linalg.blas.ddot(flat, flat) <= bound * bound  # numpy would warn of an overflow
     return bool(within)
+
+
+def finite(value: ArrayLike) -> Floats:
+    """Return the value as a float64 array; raise ValueError if an entry is not finite."""
+    array = np.asarray(value, dtype=np.float64)
+    if not modest(array, 1e100) and not np.isfinite(array).all():
+        raise ValueError("a released value must be finite; got NaN or infinity (not shown: it may be raw data).")
+    return array
+
+
+@cache
+def above_diagonal(dim: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(dim, 1)
+
+
+def svec(matrix: NDArray[Any]) -> Floats:
+    """Return the diagonal, then sqrt(2) times the upper triangle by rows: shape (..., d, d) to (..., d (d + 1) / 2).
+
+    The l2 norm of the result is the Frobenius norm of the symmetric matrix. Noise of variance v on it is noise of
+    variance v on the diagonal and v / 2 off it.
+
+    >>> svec(np.array([[1.0, 2.0], [2.0, 5.0]])).round(2)
+    array([1.  , 5.  , 2.83])
+    """
+    rows, columns = above_diagonal(matrix.shape[-1])
+    diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
+    return np.concatenate([diagonal, math.sqrt(2) * matrix[..., rows, columns]], axis=-1, dtype=np.float64)
+
+
+def smat(vector: NDArray[Any]) -> Floats:
+    """Return the symmetric matrix of an ``svec``: shape (..., d (d + 1) / 2) to (..., d, d)."""
+    dim = math.isqrt(2 * vector.shape[-1])
+    rows, columns = above_diagonal(dim)
+    matrix = np.zeros((*vector.shape[:-1], dim, dim))
+    matrix[..., rows, columns] = vector[..., dim:] / math.sqrt(2)
+    matrix += matrix.swapaxes(-1, -2)
+    matrix[..., range(dim), range(dim)] = vector[..., :dim]
+    return matrix
+
+
+def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:
+    """Return matrix + shift I with every eigenvalue raised to at least ``floor``: symmetric, positive definite.
+
+    *Formal guarantees.* Post-processing: it costs nothing if ``matrix`` is a release, and ``floor`` and ``shift`` are
+    public constants. A matrix with NaN or infinity is refused.
+
+    Args:
+        matrix: symmetric, shape (d, d).
+        floor: smallest eigenvalue of the result, > 0.
+        shift: added to every eigenvalue first, such as ``eigenvalue_bound``.
+    """
+    values, vectors = np.linalg.eigh(finite(matrix))
+    raised: Floats = (vectors * np.maximum(values + shift, positive(floor=floor))) @ vectors.T
+    return (raised + raised.T) / 2
+
+
+def eigenvalue_bound(standard_deviation: float, dim: int, beta: float) -> float:
+    """Return a bound that the largest eigenvalue of ``smat`` of Gaussian noise passes with probability at most beta.
+
+    It is standard_deviation (sqrt(2 d) + sqrt(2 log(1 / beta))); see docs/privacy/continual-counting.md. The smallest
+    eigenvalue has the same law with the sign changed.
+
+    Args:
+        standard_deviation: of every coordinate of the ``svec``, >= 0.
+        dim: d of the matrix.
+        beta: the probability, in (0, 1).
+    """
+    return standard_deviation * (math.sqrt(2 * count(dim=dim)) + math.sqrt(-2 * math.log(failure(beta=beta))))

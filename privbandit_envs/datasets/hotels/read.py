@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.datasets.lines import Row, check_width, csv_rows, text_lines
+from privbandit_envs.datasets.lines import Row, table_rows
 from privbandit_envs.validate import as_number, did_you_mean, is_number, shown
 
 Floats = NDArray[np.float64]
-LINES_A_TICK = 2**14
 
 
 class Cell(NamedTuple):
@@ -133,15 +132,11 @@ def opened(path: Path, tick: Callable[[int], None]) -> tuple[Iterator[Row], dict
 
 def lines_of(path: Path, tick: Callable[[int], None]) -> Iterator[Row]:
     """Yield number and cells of every line that is not empty, all as wide as the first; at times report bytes read."""
-    width = 0
     with path.open("rb") as file:
-        rows = csv_rows(text_lines(file, str(path), "give Kaggle's train.csv, unpacked"), str(path))
-        for number, (line, cells) in enumerate(rows):
-            if number % LINES_A_TICK == 0:
+        for number, row in enumerate(table_rows(file, str(path), "give Kaggle's train.csv, unpacked")):
+            if number % 1024 == 0:
                 tick(file.tell())
-            width = width or len(cells)
-            check_width(cells, width, str(path), line)
-            yield line, cells
+            yield row
 
 
 def value(path: Path, line: int, name: str, cell: str) -> float:

@@ -12,8 +12,6 @@ from privbandit_envs.validate import cut, listed
 
 MAGIC = (b"PK\3\4", b"PK\5\6")
 """How a .zip file begins, with files and without."""
-AT_ONCE = 2**22
-"""Most bytes of an archive read at once; its list of files, which is read in one go, is no longer."""
 DAMAGED = (BadZipFile, EOFError, zlib.error, struct.error, RuntimeError, OverflowError, UnicodeError)
 """Errors of the zipfile module for damaged and for encrypted archives, and for those of unknown kinds."""
 
@@ -22,7 +20,7 @@ class Wary(FileIO):
     """A file that refuses to read much at once: the list of an archive's files can be made very long."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        most = AT_ONCE + 1
+        most = 2**22 + 1  # bytes; the list is read in one go
         found = super().read(most if size is None or size < 0 else min(size, most)) or b""
         if len(found) == most:
             raise BadZipFile("the list of its files is too long")

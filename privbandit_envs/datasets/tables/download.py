@@ -35,7 +35,7 @@ def fetched(name: str, folder: Path) -> Iterator[Path]:
     assert source.url is not None
     by_hand = f"get it by hand from {source.page} and run privbandit data {name} PATH."
     recorded(record, source.files)  # before the download, since a damaged record makes it vain
-    content = download(source.url, by_hand)
+    content = download(source.url, source.megabytes * 10**6, by_hand)
     with atomic(folder / f"{name}.zip", "wb") as file:
         file.write(content)
         file.flush()

@@ -21,12 +21,8 @@ from urllib.request import (
 
 from privbandit_envs.validate import cut
 
-SILENCE = 60.0
-"""Seconds without a byte after which a download fails."""
 PATIENCE = 600.0
 """Seconds after which a download fails, however busy the server is."""
-LARGEST = 16 * 10**6
-"""Bytes of the largest archive that is taken."""
 T = TypeVar("T")
 
 
@@ -58,19 +54,20 @@ def urlopen(url: str, timeout: float) -> Any:
     return opener.open(url, timeout=timeout)
 
 
-def download(url: str, by_hand: str) -> bytes:
+def download(url: str, largest: int, by_hand: str) -> bytes:
     """Return the content of an address.
 
     Args:
         url: the address.
+        largest: bytes that are taken, at most.
         by_hand: how else to get it, for errors.
 
     Raises:
-        ConnectionError: it cannot be had, is larger than ``LARGEST``, or takes longer than ``PATIENCE``.
+        ConnectionError: it cannot be had, is larger, or takes longer than ``PATIENCE``.
     """
     stop = threading.Event()
     try:
-        return within(PATIENCE, lambda: content(url, stop))
+        return within(PATIENCE, lambda: content(url, largest, stop))
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, HTTPError):
             error.close()  # it is the answer, too
@@ -79,16 +76,16 @@ def download(url: str, by_hand: str) -> bytes:
         stop.set()
 
 
-def content(url: str, stop: threading.Event) -> bytes:
+def content(url: str, largest: int, stop: threading.Event) -> bytes:
     """Read an answer piece by piece until it ends, or someone has asked to stop."""
     parts: list[bytes] = []
     size = 0
-    with urlopen(url, timeout=SILENCE) as answer:
+    with urlopen(url, timeout=60.0) as answer:  # seconds without a byte
         while not stop.is_set() and (part := answer.read1(2**16)):
             parts.append(part)
             size += len(part)
-            if size > LARGEST:
-                raise ValueError(f"it is larger than {LARGEST:,} bytes")
+            if size > largest:
+                raise ValueError(f"it is larger than {largest:,} bytes")
         if getattr(answer, "length", None):
             raise ValueError(f"it breaks off after {size:,} bytes")
     return b"".join(parts)

@@ -12,7 +12,7 @@ from privbandit_agents.audits.claims import Claim
 from privbandit_agents.audits.games import batches, joint
 from privbandit_agents.audits.games import schedules as schedule
 from privbandit_agents.audits.games.batches import BatchCanaries
-from privbandit_agents.audits.games.joint import FirstRelease, JointGame
+from privbandit_agents.audits.games.joint import FIRST, JointGame
 from privbandit_agents.audits.games.schedules import ScheduleGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
@@ -32,17 +32,16 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         for key, value in few.items():
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "heats": ((4, 20),), "fits": 200, "runs": 600}.items():
-        monkeypatch.setattr(FirstRelease, key, value)
+        monkeypatch.setitem(FIRST.values, key, value)
     for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS_A_RUN": 64}.items():
         monkeypatch.setattr(batches, key, value)
-    for key, value in {"USERS_A_RUN": 32, "KEPT": 1, "SEEDS": 1}.items():
-        monkeypatch.setattr(schedule, key, value)
-    for key, value in {"pilots": 20, "fits": 40, "runs": 150}.items():
+    monkeypatch.setattr(schedule, "USERS_A_RUN", 32)
+    for key, value in {"pilots": 20, "fits": 40, "runs": 150, "most": 1, "seeds": 1}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
     for key, value in {"USERS_A_RUN": 64, "RUNS_OF_PURE": 600}.items():
         monkeypatch.setattr(joint, key, value)
-    for kind in (JointGame, FirstRelease):
-        monkeypatch.setattr(kind, "among", 1)
+    monkeypatch.setattr(JointGame, "among", 1)
+    monkeypatch.setitem(FIRST.values, "among", 1)
     known = dict(AGENTS)
     yield
     AGENTS.clear()
@@ -87,15 +86,14 @@ def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(con
 def test_laplace_batches_are_audited_by_their_own_likelihood_ratio() -> None:
     """600 runs find half of the noise; of an honest epsilon of 1 they find more than a third."""
     honest, halved = (
-        audit(FirstRelease(STRANGER, {"fault": fault}), 600, np.random.default_rng(0), 0.99)
-        for fault in ("", "noise x 0.5")
+        audit(FIRST(STRANGER, {"fault": fault}), 600, np.random.default_rng(0), 0.99) for fault in ("", "noise x 0.5")
     )
     assert 0.35 < honest.lower_bound < 1 and halved.refuted
 
 
 @pytest.mark.wide
 def test_games_are_those_that_a_claim_admits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (AgentGame, FirstRelease):  # which scene is played does not matter
+    for kind in (AgentGame, JointGame):  # which scene is played does not matter
         monkeypatch.setattr(kind, "prepare", lambda self: None)
     monkeypatch.setattr(batches, "PILOTS", 60)
     played = {

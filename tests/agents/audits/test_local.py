@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.kernels import alike
 from privbandit_agents.audits.games.local import LocalGame
+from privbandit_agents.audits.games.servers import alike
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.labels import Labels
 

@@ -14,7 +14,7 @@ from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, BufferedToeplitz
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK, project_on_l1_ball
 from privbandit_agents.privacy.mechanisms.spherical import wishart
-from privbandit_agents.privacy.mechanisms.symmetric import svec
+from privbandit_agents.privacy.vectors import svec
 from privbandit_agents.zoo.registry import find
 from searches import largest_loss, one_run_bound, search_sensitivity
 

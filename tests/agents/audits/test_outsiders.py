@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from privbandit_agents.audits.claims import AuditResult
 from privbandit_agents.audits.games import joint
-from privbandit_agents.audits.games.joint import FirstRelease, JointGame
+from privbandit_agents.audits.games.joint import FIRST, JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.views.reports import Contrast, flattened
@@ -130,8 +130,8 @@ register_agent("own-game", "outsider:LastReward", "the same with a game", audit=
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {"pilots": 8, "heats": ((4, 16),), "fits": 60}.items():
         monkeypatch.setattr(JointGame, key, value)
-    for kind in (JointGame, FirstRelease):
-        monkeypatch.setattr(kind, "among", 1)
+    monkeypatch.setattr(JointGame, "among", 1)
+    monkeypatch.setitem(FIRST.values, "among", 1)
     monkeypatch.setattr(joint, "RUNS_OF_PURE", 1000)
 
 

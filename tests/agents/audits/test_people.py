@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make
-from privbandit_agents.audits.agents import AgentGame
-from privbandit_agents.audits.games.people import JointPersonGame, LocalPersonGame, ShufflePersonGame
+from privbandit_agents.audits.agents import Variant
+from privbandit_agents.audits.games import joint, local, shuffled
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.base.people import Seen
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
@@ -73,17 +73,13 @@ class ForgetsState:
         self.people_seen = Seen(self.people_seen.most)
 
 
-GAMES: dict[type[Any], type[AgentGame]] = {
-    JDPLinUCB: JointPersonGame,
-    LDPGreedy: LocalPersonGame,
-    ShuffleLinUCB: ShufflePersonGame,
-}
+GAMES: dict[type[Any], Variant] = {JDPLinUCB: joint.PERSON, LDPGreedy: local.PERSON, ShuffleLinUCB: shuffled.PERSON}
 NAMES: dict[type[Any], str] = {JDPLinUCB: "jdp-linucb", LDPGreedy: "ldp-greedy", ShuffleLinUCB: "shuffle-linucb"}
 
 
-def refuted(game: type[AgentGame], name: str, visits: int, runs: int, **config: Any) -> bool:
-    kind: Any = type("Game", (game,), {"visits": visits})
-    coarse = {"growth": 2.0} if game is JointPersonGame else {}  # fewer epochs, which take less time
+def refuted(game: Variant, name: str, visits: int, runs: int, **config: Any) -> bool:
+    kind = Variant(game.game, game.values | {"visits": visits})
+    coarse = {"growth": 2.0} if game is joint.PERSON else {}  # fewer epochs, which take less time
     if averaged := config.pop("averaged", ""):
         config["visits"] = averaged
     played = kind(name, {"people": 300, **coarse, **config}, effort="quick")
@@ -114,7 +110,7 @@ def test_honest_agents_are_not_refuted(kind: type[Any], visits: int) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("visits", [2, 5, 43])
 def test_means_of_people_are_not_refuted(visits: int) -> None:
-    assert not refuted(JointPersonGame, "jdp-linucb", visits, 400, averaged="mean")
+    assert not refuted(joint.PERSON, "jdp-linucb", visits, 400, averaged="mean")
 
 
 @pytest.mark.wide_at("LDPGreedy")

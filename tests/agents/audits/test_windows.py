@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.linear import CountedAgain, KeptSums
+from privbandit_agents.audits.agents import Variant
+from privbandit_agents.audits.games.rewards import COUNTED_AGAIN, KEPT_SUMS
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game_classes
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
@@ -37,18 +38,18 @@ def a_user_counted_once_too_often(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JDPLinUCB, "_noisy", again)
 
 
-CASES: list[tuple[type[KeptSums], Break | None, bool]] = [
-    (KeptSums, None, False),
-    (CountedAgain, None, False),
-    (KeptSums, noise_of_one_release_less, True),
-    (CountedAgain, a_user_counted_once_too_often, True),
+CASES: list[tuple[Variant, Break | None, bool]] = [
+    (KEPT_SUMS, None, False),
+    (COUNTED_AGAIN, None, False),
+    (KEPT_SUMS, noise_of_one_release_less, True),
+    (COUNTED_AGAIN, a_user_counted_once_too_often, True),
 ]
 
 
 @pytest.mark.parametrize(("kind", "fault", "refuted"), CASES)
 @pytest.mark.wide
 def test_a_broken_window_is_refuted(
-    kind: type[KeptSums], fault: Break | None, refuted: bool, monkeypatch: pytest.MonkeyPatch
+    kind: Variant, fault: Break | None, refuted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 95 %, which a fault passes by two standard errors; the agent as it is shows a part of its budget."""
     if fault is not None:

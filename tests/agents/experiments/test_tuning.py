@@ -43,7 +43,7 @@ WRONG: list[tuple[str, str]] = [
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: {low: 0, high: 1, log: true}}", "low < high"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nseeds: 3", "unknown key 'seeds'"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alfa: [1]}", "no setting 'alfa'"),
-    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nfirst_final: 980001", "overlap"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\ntuning: 10001", "tuning must be at most 10,000"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nconfig: {alpha: 1}", "searched and set"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\ntrials: 0", "trials must"),
     ("env: privbandit/Lineal-v0\nagent: linucb\nsearch: {alpha: [1]}", "Lineal"),

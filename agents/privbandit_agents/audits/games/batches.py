@@ -24,8 +24,6 @@ class BatchCanaries(AgentGame):
     more, since later releases may depend on them too. Pilot runs with the same seeds and one coin turned show this
     coin's effect, further ones how the releases scatter; the guess is Fisher's linear discriminant, less the effects of
     the other coins. The pair that it separates best is played, with the canaries that move most.
-
-    Gaussian noise is presumed, beside the claim, of agents that declare it and promise (epsilon, delta) alone.
     """
 
     part = "batches"
@@ -33,11 +31,12 @@ class BatchCanaries(AgentGame):
     seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
     unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
     runs, budget = 1200, 400_000
+    presumes = True
     runs_of_few: ClassVar[int] = 6000
     last = False
 
     def prepare(self) -> None:
-        self.others, self.presumed = drawn(self.env), self.of_gaussian_noise()
+        self.others = drawn(self.env)
         self.times, self.width = self.changes()
         self.canaries = len(self.times) - 1
         if not self.canaries:

@@ -1,5 +1,7 @@
 """Canaries whose records are terms of a counter: how their coins are read from all of its releases."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,32 +14,42 @@ def columns(counter: Counter, users: int) -> Floats:
     return np.asarray(counter.whiten(np.tri(users)))
 
 
-def strongest(counter: Counter, users: int) -> list[int]:
+def strongest(counter: Counter, users: int) -> NDArray[np.intp]:
     """Return who of the first half of the users moves the releases far: all of a Toeplitz counter, few of a tree."""
     norms = np.linalg.norm(columns(counter, users), axis=0)
     # canaries move whitened releases nearly as far as any user does
-    return [user for user in range(users // 2) if norms[user] >= 0.85 * norms.max()]
+    return np.flatnonzero(norms[: users // 2] >= 0.85 * norms.max())
 
 
+@dataclass(frozen=True)
 class Decoder:
-    """Turn a counter's releases into canaries' scores: project them, whitened, on what each canary's term moves.
-
-    If the noise is the counter's and everybody else is known, no other score is better.
+    """Turn releases after every user into canaries' scores, each a projection of a coordinate.
 
     Attributes:
-        covers: effect of a term of 1 of the canary in each column on the score in each row, shape (k, k).
-
-    Args:
-        counter: whose releases are read.
-        users: after each of whom it releases.
-        canaries: which of them are, shape (k,).
+        projection: of the releases, shape (k, users).
         coordinates: in which each canary's term is, shape (k,).
+        covers: effect of a term of 1 of the canary in each column on the score in each row, shape (k, k).
     """
 
-    def __init__(self, counter: Counter, users: int, canaries: list[int], coordinates: NDArray[np.intp]) -> None:
+    projection: Floats
+    coordinates: NDArray[np.intp]
+    covers: Floats
+
+    @classmethod
+    def of(cls, counter: Counter, users: int, canaries: NDArray[np.intp], coordinates: NDArray[np.intp]) -> "Decoder":
+        """Project a counter's releases, whitened, on what each canary's term moves.
+
+        If the noise is the counter's and everybody else is known, no other score is better.
+
+        Args:
+            counter: whose releases are read.
+            users: after each of whom it releases.
+            canaries: which of them are, shape (k,).
+            coordinates: in which each canary's term is, shape (k,).
+        """
         shown = columns(counter, users)[:, canaries]
-        self.coordinates, self.projection = coordinates, shown.T @ counter.whiten(np.eye(users))
-        self.covers = shown.T @ shown * (coordinates[:, None] == coordinates)
+        alike = coordinates[:, None] == coordinates
+        return cls(shown.T @ counter.whiten(np.eye(users)), coordinates, shown.T @ shown * alike)
 
     def __call__(self, released: Floats) -> Floats:
         """Return the scores (k,), given the releases after every user, shape (users, coordinates)."""

@@ -8,31 +8,48 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
 
-class BatchGame(AgentGame):
-    """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget."""
+class NewtonGame(AgentGame):
+    """Each batch of ``newton-mnl`` has a canary, and one of the two releases has nearly all of the budget.
 
+    The gradients: the canary bought the only item it was offered, far out along e1 or -e1. A strong prior holds theta
+    near 0.
+
+    The Hessians: the canary was offered +-e1 or +-e2 and bought nothing. Its gradient is 0, its Hessian moves most. The
+    others of its batch hold the Hessian so far from a multiple of the identity that nothing is shrunk away.
+    """
+
+    part = "gradients"
+    pair = "a purchase at a far feature e1 or -e1"
     canaries = 8
+    seen = f"the gradients of {canaries} batches, as the released theta tells them"
     unseen = "later steps of a batch, and other pairs of records"
+    runs = 1000
     world: ClassVar = {"id": "privbandit/Assortment-v0", "n_items": 4, "capacity": 2, "dim": 2, "horizon": 4096}
+    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.95, "ridge": 1e5}
+    hessians: bool = False
 
     def prepare(self) -> None:
         """Prepare users who are offered one or two items along e1 or e2, or nothing; batches just have room for all."""
         agent = self.agent(0)
         self.noises = [mechanism.sigma for mechanism in agent.mechanisms()[:2]]
-        self.trace = agent.config.trace
         self.contexts, self.offers = np.ones((4, 4, 3)), np.zeros((4, 4), dtype=np.int8)
-        self.contexts[:, :, :2] = 0.0
-        self.others = self.company()
+        self.contexts[:, :, :2], self.others, self.bought = 0.0, list[int](), 0
+        if self.hessians:
+            for kind in (0, 1):
+                # their Hessians are beyond any clip
+                self.contexts[kind, :2, kind], self.offers[kind, :2] = [3.0, -3.0], 1
+            # the eigenvalues of the others' Hessian are 12 standard deviations of its noise apart
+            few = math.ceil(12 * self.noises[1] / agent.config.trace)
+            self.apart, self.bought = few * agent.config.trace, -1
+            self.others = [0] * (2 * few) + [1] * few
+        else:
+            self.contexts[:2, 0, 0], self.offers[:2, 0] = [50.0, -50.0], 1  # their gradients are beyond any clip
         self.config.setdefault("first", 1 + len(self.others))
-
-    def company(self) -> list[int]:
-        """Fill in the kinds of users, of which the last one is offered nothing; return those of a batch's others."""
-        return []
 
     def claimed(self) -> Claim:
         """Return the claim of the derivatives that the game reads: their share of rho."""
@@ -51,70 +68,37 @@ class BatchGame(AgentGame):
             releases.append(agent.release)
         return np.array(releases)
 
-    bought: ClassVar[int]
-    """The item that users of the first two kinds buy, or -1."""
-
-    def curvatures(self, releases: Floats) -> tuple[Floats, Floats]:
-        """Return the eigenvalues (k, 2) and -vectors (k, 2, 2) of the Hessians: of H (H + v I)^-1 H, undone."""
-        values, vectors = np.linalg.eigh(np.diff(releases[:, :, :2], axis=0))
-        values = np.maximum(values, 1e-9)
-        return (values + np.sqrt(values * (values + 4 * self.noises[0] ** 2))) / 2, vectors
-
-
-class NewtonGame(BatchGame):
-    """The canary bought the only item it was offered, far out along e1 or -e1. A strong prior holds theta near 0."""
-
-    part = "gradients"
-    pair = "a purchase at a far feature e1 or -e1"
-    seen = f"the gradients of {BatchGame.canaries} batches, as the released theta tells them"
-    runs = 1000
-    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.95, "ridge": 1e5}
-    bought = 0
-
-    def company(self) -> list[int]:
-        self.contexts[:2, 0, 0], self.offers[:2, 0] = [50.0, -50.0], 1  # their gradients are beyond any clip
-        return []
-
     def scores(self, readings: Floats) -> Floats:
-        """Undo the Newton step: -slope is (I + v H^-1) times the new precision times the move."""
-        values, vectors = self.curvatures(readings)
+        """Undo the Newton step: -slope is (I + v H^-1) times the new precision times the move.
+
+        Of the Hessians undo the shrinkage, H (H + v I)^-1 H, and that of the eigenvalues too: H11 - H22 less that of
+        the others.
+        """
+        values, vectors = np.linalg.eigh(np.diff(readings[:, :, :2], axis=0))
+        values = np.maximum(values, 1e-9)
+        values = (values + np.sqrt(values * (values + 4 * self.noises[0] ** 2))) / 2
+        if self.hessians:
+            shrunk = (values[:, 1] - values[:, 0]) / math.sqrt(2)  # norm of H less its trace's share
+            size = (shrunk + np.sqrt(shrunk**2 + 8 * self.noises[1] ** 2)) / 2
+            direction = vectors[:, 0, 1] ** 2 - vectors[:, 1, 1] ** 2
+            return np.asarray(math.sqrt(2) * size * direction - self.apart)
         pulls = np.einsum("kij,kj->ki", readings[1:, :, :2], np.diff(readings[:, :, 2], axis=0))
         turned = np.einsum("kij,ki->kj", vectors, pulls) * (1 + self.noises[0] ** 2 / values)
         return np.asarray(np.einsum("kj,kj->k", vectors[:, 0], turned))
 
 
-class HessianGame(BatchGame):
-    """The canary was offered +-e1 or +-e2 and bought nothing: its gradient is 0, its Hessian moves most.
-
-    The others of its batch hold the Hessian so far from a multiple of the identity that nothing is shrunk away.
-    """
-
-    part = "Hessians"
-    pair = "no purchase from +-e1, or from +-e2"
-    seen = f"the Hessians of {BatchGame.canaries} batches, as the released precision tells them"
-    runs = 800
-    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.05}
-    bought = -1
-
-    def company(self) -> list[int]:
-        for kind in (0, 1):
-            # their Hessians are beyond any clip
-            self.contexts[kind, :2, kind], self.offers[kind, :2] = [3.0, -3.0], 1
-        # the eigenvalues of the others' Hessian are 12 standard deviations of its noise apart
-        few = math.ceil(12 * self.noises[1] / self.trace)
-        self.apart = few * self.trace
-        return [0] * (2 * few) + [1] * few
-
-    def scores(self, readings: Floats) -> Floats:
-        """Undo the shrinkage too: H11 - H22 less that of the others."""
-        values, vectors = self.curvatures(readings)
-        shrunk = (values[:, 1] - values[:, 0]) / math.sqrt(2)  # norm of H less its trace's share
-        size = (shrunk + np.sqrt(shrunk**2 + 8 * self.noises[1] ** 2)) / 2
-        direction = vectors[:, 0, 1] ** 2 - vectors[:, 1, 1] ** 2
-        return np.asarray(math.sqrt(2) * size * direction - self.apart)
-
-
-NewtonGame.besides = (HessianGame,)
+HESSIANS = Variant(
+    NewtonGame,
+    {
+        "part": "Hessians",
+        "pair": "no purchase from +-e1, or from +-e2",
+        "seen": f"the Hessians of {NewtonGame.canaries} batches, as the released precision tells them",
+        "runs": 800,
+        "settings": {"steps": 1, "growth": 1.0001, "gradient_share": 0.05},
+        "hessians": True,
+    },
+)
+NewtonGame.besides = (HESSIANS,)
 
 
 class MinimiserGame(AgentGame):

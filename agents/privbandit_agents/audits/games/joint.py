@@ -1,14 +1,14 @@
 """The game with any joint agent: its releases after the first user, and its actions towards later users."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.schedules import ScheduleGame
@@ -42,24 +42,28 @@ class Scene:
     words: str
 
 
-class FirstRelease(AgentGame):
-    """Replace the first user's record; look at the release, and at the actions towards probe users, once.
+class JointGame(AgentGame):
+    """Replace the first user's record; look again and again at the releases, and at the actions towards probe users.
 
-    The probes, and the users who come after the target, are drawn from the environment. The pairs of records that are
-    easiest to separate are also tried among users who hide them least: with records of zeros, or far beyond any clip. A
-    run takes no longer than the first change in a trial run, so that there can be many.
+    It looks at each change of the policy at first, then whenever users have doubled. The probes, and the users who come
+    after the target, are drawn from the environment. The pairs of records that are easiest to separate are also tried
+    among users who hide them least: with records of zeros, or far beyond any clip.
+
+    With ``visits`` the target is a person who comes again and again, at the same times in both worlds, among others who
+    come once. What the person is offered is not looked at, as in every audit of a promise towards others.
     """
 
-    part = "first release"
-    seen = f"the first release, and the actions towards {PROBES} probe users after it"
-    unseen = "later releases, targets after the first user, and other pairs of records"
+    part = "all releases"
+    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 12 times after the first user"
+    unseen = "targets after the first user, and other pairs of records"
     statistics = STATISTICS
-    runs, budget = 2000, 200_000
-    pilots, fits = 24, 1000
-    heats: ClassVar[Sequence[tuple[int, int]]] = ((8, 60), (4, 200))
-    times: ClassVar[int] = 1
-    among: ClassVar[int] = 100
+    runs, budget = 1000, 200_000
+    pilots, fits = 20, 200
+    heats: ClassVar[Sequence[tuple[int, int]]] = ((4, 60),)
+    times: int = 12
+    among: int = 3
     """Pairs that are tried among all of ``AMONG``."""
+    visits: int = 0
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
@@ -68,12 +72,18 @@ class FirstRelease(AgentGame):
         self.hidden, self.start = [np.zeros(0), np.zeros(0)], 0
         self.others = drawn(self.env)
         self.looks = self.trial()
+        self.ids = np.arange(1, self.looks[-1] + 1)
+        self.ids[np.linspace(0, self.looks[-1] - 1, min(self.visits or 1, self.looks[-1])).astype(int)] = (
+            0  # the target
+        )
         self.users_a_run = self.looks[-1] + PROBES * len(self.looks)
         super().prepare()
 
     def trial(self) -> list[int]:
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
         most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
+        if self.visits:
+            return [2**k for k in range(most.bit_length()) if 2**k >= min(8, most)]
         first = min(self.times, 8)  # looks at the first changes of the view; then users double from look to look
         found = changes(self.agent(0), self.others[:most], self.others.contexts[:PROBES], first) or [most]
         while len(found) < self.times and found[-1] < most:
@@ -129,8 +139,10 @@ class FirstRelease(AgentGame):
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
 
     def script(self, scene: Scene, world: int) -> Records:
-        """Return the records of the users of a run: the target, and the others after it."""
-        return scene.pair.users(world, 1).then(scene.others[1 : self.looks[-1]])
+        """Return the records of the users of a run: the target's among the others'."""
+        users, others = scene.pair.users(world, 1).then(scene.others), len(scene.others.feedback)
+        users = users[np.where(self.ids, 1 + np.arange(len(self.ids)) % others, 0)]
+        return replace(users, ids=self.ids) if self.visits else users
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
@@ -163,14 +175,35 @@ class FirstRelease(AgentGame):
         return np.asarray(chosen, np.float64).ravel()
 
 
-class JointGame(FirstRelease):
-    """Look again and again: at each change of the policy at first, then whenever users have doubled."""
-
-    part = "all releases"
-    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 12 times after the first user"
-    unseen = "targets after the first user, and other pairs of records"
-    runs, budget = 1000, 200_000
-    pilots, fits = 20, 200
-    heats: ClassVar = ((4, 60),)
-    times, among = 12, 3
-    besides: ClassVar[tuple[type[AgentGame], ...]] = (FirstRelease, ScheduleGame, BatchCanaries)
+FIRST = Variant(
+    JointGame,
+    {
+        "part": "first release",
+        "seen": f"the first release, and the actions towards {PROBES} probe users after it",
+        "unseen": "later releases, targets after the first user, and other pairs of records",
+        # a run takes no longer than the first change in a trial run, so that there can be many
+        "runs": 2000,
+        "pilots": 24,
+        "fits": 1000,
+        "heats": ((8, 60), (4, 200)),
+        "times": 1,
+        "among": 100,
+    },
+)
+PERSON = Variant(
+    JointGame,
+    {
+        "part": "all visits of a person",
+        "seen": f"the releases and actions towards probe users among {USERS_A_RUN} visits, {VISITS} of them of one "
+        "person",
+        "unseen": "other times of the person's visits, and records that differ from visit to visit",
+        "presumes": True,
+        "runs": 2000,
+        "pilots": 24,
+        "fits": 600,
+        "heats": ((3, 100),),
+        "among": 0,
+        "visits": VISITS,
+    },
+)
+JointGame.besides = (FIRST, ScheduleGame, BatchCanaries)

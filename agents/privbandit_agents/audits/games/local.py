@@ -12,18 +12,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, Records, drawn, pairs
+from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
+from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import local_pairs
-from privbandit_agents.audits.pairs.three_labels import ThreeLabels
 from privbandit_agents.audits.views.reports import Contrast, flattened, padded
-from privbandit_agents.base.agent import labels_of_contexts
+from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
-from privbandit_agents.zoo.registry import can_play, make, spaces_of
-
-NEW = "a new server"
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,11 @@ class LocalGame(AgentGame):
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` give the values
     that its devices randomize. The servers do not change in the game, so that all reports have the same law.
 
+    With ``visits`` the device's person comes again and again, with the same record, and what is looked at is the sum of
+    all that the device sends.
+
     A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` hand the whole of it to one
-    ``GaussianReport``. Of agents that only declare Gaussian noise it is presumed.
+    ``GaussianReport``.
     """
 
     seen = "all that one user's device sends, to a new server or to one that has learned, coordinate by coordinate"
@@ -60,6 +60,11 @@ class LocalGame(AgentGame):
     pilots = 500
     heats: ClassVar[Sequence[tuple[int, int]]] = ((12, 2000), (8, 8000))
     runs = 100_000
+    presumes = True
+    servers: Callable[[AgentGame], Servers] = staticmethod(usual)
+    pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
+    """Of records that are tried with each server."""
+    visits: int = 0
 
     def claimed(self) -> Claim:
         """Return the guarantee, as one of Gaussian type where a Gaussian report has all of it."""
@@ -70,7 +75,6 @@ class LocalGame(AgentGame):
         return Claim.gaussian(found.epsilon, found.delta) if whole else found
 
     def prepare(self) -> None:
-        self.presumed = self.of_gaussian_noise()
         # few pilot runs are made in few calls, which would hide what the devices of a call share
         effort, self.effort = self.effort, max(self.effort, 1.0)
         self.known_scores = dict[bytes, tuple[Contrast, tuple[float, float]]]()
@@ -88,9 +92,9 @@ class LocalGame(AgentGame):
 
     def each_scene(self) -> Iterator[Scene]:
         """Yield what to try, server after server, each of which is made when it is asked for."""
-        for words, env, server in self.servers():
-            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env, server))
-            if words.endswith(NEW):
+        for words, env, server in self.servers(self):
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env))
+            if words.endswith(NEW) and not self.visits:
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
@@ -113,34 +117,13 @@ class LocalGame(AgentGame):
             self.known_scores[seen] = super().scored(worlds)
         return self.known_scores[seen]
 
-    def pairs(self, env: gym.Env[Any, Any], server: Any) -> list[Pair]:
-        """Return the pairs of records that are tried with a server."""
-        return local_pairs(env, drawn(env))
-
-    def servers(self) -> Iterator[tuple[str, gym.Env[Any, Any], Any]]:
-        """Yield servers that a user may report to, each with its description and its world."""
-        for labels, env in self.worlds():
-            yield f"{labels}{NEW}", env, self.server(env)
-            learned, others = self.server(env), drawn(env)
-            learned.update(others.contexts, others.actions, others.feedback)
-            yield f"{labels}a server that has learned from {len(others.feedback)} users", env, learned
-
-    def server(self, env: gym.Env[Any, Any]) -> Any:
-        """Return a new server in a world."""
-        return make(self.name, env, seed=0, **self.config)
-
-    def worlds(self) -> Iterator[tuple[str, gym.Env[Any, Any]]]:
-        """Yield the game's world, and one with three labels if it has labels and the agent plays that, too."""
-        yield "", self.env
-        more = ThreeLabels(WORLD_HORIZON)
-        if not labels_of_contexts(*spaces_of(self.env)) and can_play(self.name, more):
-            yield "three labels, ", more
-
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         least = 64  # users of a call: more than a report has parts
-        users, agent = max(runs, least), copy.copy(scene.agent)
-        rekey(agent, rng)
-        agent.rng = rng.spawn(1)[0]  # the devices'
+        if self.visits:
+            most = max(least, 2**18 // self.visits)
+            calls = [max(least, min(most, runs - start)) for start in range(0, runs, most)]
+            return np.concatenate([self.visited(scene, world, devices, rng) for devices in calls])[:runs]
+        users, agent = max(runs, least), self.devices(scene, rng)
         # what devices of a call share is seen if there are many calls
         each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
         reports = [self.sent(agent, scene, world, each) for _ in range(math.ceil(users / each))]
@@ -152,6 +135,23 @@ class LocalGame(AgentGame):
         width = max(part.shape[1] for part in parts)
         known = np.concatenate([told(report, each) for report in reports])
         return np.column_stack([known, np.concatenate([padded(part, width) for part in parts])])[:runs]
+
+    def devices(self, scene: Scene, rng: Generator) -> Any:
+        """Return the agent of a scene with new noise."""
+        agent = copy.copy(scene.agent)
+        rekey(agent, rng)
+        agent.rng = rng.spawn(1)[0]
+        return agent
+
+    def visited(self, scene: Scene, world: int, devices: int, rng: Generator) -> Floats:
+        """Return what devices send at all visits of their people: the ratio, and the sum of reports, (devices, D)."""
+        agent, sent = self.devices(scene, rng), scene.pair.users(world, devices * self.visits)
+        agent.people_seen = Seen(agent.config.people)
+        records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
+        reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
+        reports, rows = agent.randomize(*reported), len(reported[2])
+        columns = np.column_stack([self.known(scene)(reports, rows), flattened(reports, rows)])
+        return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:
         """Return the reports of users in one call, with the next users' reports if the scene has them."""
@@ -184,3 +184,51 @@ def in_turn(some: Records, others: Records) -> Records:
     """Return the users of two groups of n in turn: one of these, one of those."""
     order = np.arange(2 * len(some.feedback)).reshape(2, -1).T.ravel()
     return some.then(others)[order]
+
+
+GRADIENTS = Variant(
+    LocalGame,
+    {
+        "seen": "all that one user's device sends, to a new server, one that has learned, or one with a hostile model",
+        "settings": {"hidden": 2},
+        "heats": ((12, 1000), (6, 4000)),  # the likelihood ratio is known, so that few runs of each scene do
+        "servers": sure,
+    },
+)
+KERNELS = Variant(
+    LocalGame,
+    {
+        "seen": "all that one user's device sends, to new, learned or hostile servers",
+        "pilots": 128,
+        "heats": ((12, 1000), (6, 3000)),
+        "servers": unsure,
+    },
+)
+LAYERED = Variant(
+    LocalGame,
+    {
+        "seen": "all that one user's device sends, to a new server and on the second layer, below reports that lie",
+        "unseen": "other layers and histories, and other records",
+        "world": {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6},
+        "runs": 25_000,
+        # a first layer of about a million users, whose bins stand out of any noise
+        "settings": {"first": 4 * 10**6, "gamma": 2.0},
+        "published": {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)},  # every bin counts as active
+        "servers": layered,
+        "pairs": layered_pairs,
+    },
+)
+PERSON = Variant(
+    LocalGame,
+    {
+        "part": "all visits of a person",
+        "seen": f"the sum of all that a device sends at {VISITS} visits of its person, to a new server",
+        "unseen": "other records, records that differ from visit to visit, and servers that have learned",
+        "settings": {"people": 2**20},
+        "heats": ((6, 2000), (3, 4000)),
+        "runs": 50_000,
+        "servers": new,
+        "pairs": lambda env: pairs(env, drawn(env)),
+        "visits": VISITS,
+    },
+)

@@ -1,32 +1,16 @@
 """The game of schedules with any joint agent: after which users its release changes, and its ``frozen_rounds``."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.pairs.populations import opposites
+from privbandit_agents.audits.pairs.populations import Boundary, boundaries
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records, drawn
 from privbandit_agents.audits.views.reports import Contrast
-from privbandit_agents.audits.views.transcript import portions, transcript
-
-SEEDS = 2
-"""Seeds of agents whose runs find boundaries; six further ones try them."""
-KEPT = 4
-"""Boundaries that pilot runs look for; they stop once this number is the same for all seeds."""
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """Two neighbouring populations, which differ in the user at ``place``, and their description."""
-
-    worlds: tuple[Records, Records]
-    place: int
-    words: str
+from privbandit_agents.audits.views.transcript import portions, schedule, transcript
 
 
 class ScheduleGame(AgentGame):
@@ -45,9 +29,12 @@ class ScheduleGame(AgentGame):
     unseen = "what is released, actions, and other populations"
     runs, budget = 400, 160_000
     pilots, fits = 30, 100
+    seeds, most = 2, 4
 
     def prepare(self) -> None:
-        self.found = self.boundaries()
+        self.users_a_run = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
+        self.columns = self.irregular()
+        self.found = boundaries(self.schedule, self.env, self.users_a_run, self.agent(0), self.seeds, self.most)
         if not self.found:
             self.runs, self.pair = 20, "populations that differ in everything: all had one schedule"
             self.blind = True
@@ -61,83 +48,25 @@ class ScheduleGame(AgentGame):
         return self.found
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
-        if not self.found:
-            return np.zeros((runs, len(self.statistics)))
-        return super().play(world, runs, rng)
+        return super().play(world, runs, rng) if self.found else np.zeros((runs, len(self.statistics)))
 
-    def boundaries(self) -> list[Boundary]:
-        """Return neighbours whose schedules differ for most seeds, of all that bisection finds."""
-        self.users, self.columns = self.trial()
-        self.users_a_run = self.users
-        found: list[tuple[float, Boundary]] = []
-        for seed in range(SEEDS):
-            for words, one, other in opposites(self.env, self.users, self.agent(0)):
-                if sum(share == 1 for share, _ in found) == KEPT:
-                    break
-                seen = self.schedule(seed, one)
-                if not np.array_equal(seen, self.schedule(seed, other)):
-                    boundary = self.bisected(seed, one, other, seen, words)
-                    found.append((self.apart(boundary), boundary))
-        best = sorted(found, key=lambda one: -one[0])[:KEPT]
-        return [boundary for share, boundary in best if share]
-
-    def bisected(self, seed: int, one: Records, other: Records, seen: Floats, words: str) -> Boundary:
-        """Return neighbours between one population and another, whose schedule differs from that of the first."""
-        same, changed = 0, self.users
-        while changed - same > 1:
-            middle = (same + changed) // 2
-            if np.array_equal(self.schedule(seed, other[:middle].then(one[middle:])), seen):
-                same = middle
-            else:
-                changed = middle
-        worlds = (other[:same].then(one[same:]), other[:changed].then(one[changed:]))
-        return Boundary(worlds, same, f"user {same + 1} of {words}")
-
-    def apart(self, boundary: Boundary) -> float:
-        """Return for which share of further seeds the two worlds have different schedules soon after the target."""
-        differ = 0
-        checked = 6  # further seeds
-        for seed in range(SEEDS, SEEDS + checked):
-            one, other = (self.schedule(seed, users, boundary.place) for users in boundary.worlds)
-            differ += not np.array_equal(one, other)
-        return differ / checked
-
-    def trial(self) -> tuple[int, list[int] | slice]:
-        """Return how many users a run has, and which numbers of the release do not change after every single user."""
-        most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
-        told = [look.release for look in transcript(self.agent(0), one_by_one(drawn(self.env)[:most]))]
+    def irregular(self) -> list[int] | slice:
+        """Return which numbers of the release do not change after every single user."""
+        users = drawn(self.env)[: self.users_a_run]
+        one_by_one = portions(users, range(1, 1 + self.users_a_run))
+        told = [look.release for look in transcript(self.agent(0), one_by_one)]
         if len({len(release) for release in told}) > 1:
-            return most, slice(None)
-        always = (np.diff(np.array(told), axis=0) != 0).all(axis=0)
-        return most, np.flatnonzero(~always).tolist()
+            return slice(None)
+        return np.flatnonzero(~(np.diff(np.array(told), axis=0) != 0).all(axis=0)).tolist()
 
-    def schedule(self, seed: int, users: Records, start: int | None = None) -> Floats:
-        """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
-
-        With ``start`` only users from there on count, up to the last of 4 changes.
-        """
-        seen, left = np.zeros((2, self.users)), 4
-        looks = transcript(self.agent(seed), one_by_one(users[: self.users]))
-        before = next(looks).release[self.columns]
-        for t, look in enumerate(looks):
-            now = look.release[self.columns]
-            seen[:, t] = not np.array_equal(now, before), min(look.frozen, USERS_A_RUN)
-            before = now
-            if start is not None and t >= start:
-                left -= int(seen[0, t])
-                if not left:
-                    break
-        return seen[:, start or 0 :]
+    def schedule(self, seed: int, users: Records, start: int | None) -> Floats:
+        return schedule(self.agent(seed), users[: self.users_a_run], self.columns, start)
 
     def observed(self, scene: Boundary, world: int, runs: int, rng: Generator) -> Floats:
         """Return the times of the next changes, and all that is seen from the target on."""
         rows = []
         for _ in range(runs):
             seen = self.schedule(int(rng.integers(2**31)), scene.worlds[world], scene.place)
-            times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users))[:4]
+            times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users_a_run))[:4]
             rows.append(np.concatenate([times, seen.ravel()]))
         return np.array(rows)
-
-
-def one_by_one(users: Records) -> Iterator[Records]:
-    return portions(users, range(1, 1 + len(users.feedback)))

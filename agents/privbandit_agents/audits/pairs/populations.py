@@ -1,7 +1,8 @@
 """Populations that differ in every user: in the answers, the features or the actions, or in all of them."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,63 @@ OPPOSITE = (
     ("the first action", "the last action"),
 )
 """Populations that are compared with each other besides those that are drawn."""
+Schedule = Callable[[int, Records, int | None], Array]
+"""The schedule of an agent of a seed that serves these users; with a number, of users from there on."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two neighbouring populations, which differ in the user at ``place``, and their description."""
+
+    worlds: tuple[Records, Records]
+    place: int
+    words: str
+
+    def apart(self, schedule: Schedule, seeds: range) -> float:
+        """Return for which share of seeds the two have different schedules soon after the target."""
+        seen = [[schedule(seed, users, self.place) for users in self.worlds] for seed in seeds]
+        return sum(not np.array_equal(one, other) for one, other in seen) / len(seeds)
+
+
+def boundaries(
+    schedule: Schedule, env: gym.Env[Any, Any], users: int, agent: AnyAgent, seeds: int, most: int
+) -> list[Boundary]:
+    """Return neighbours whose schedules differ for most seeds, of all that bisection finds.
+
+    Args:
+        schedule: that is seen.
+        env: as for ``populations``, like the next two.
+        users: of each population.
+        agent: whose promise defines neighbours.
+        seeds: of agents whose runs find boundaries; six further ones try them.
+        most: boundaries; the search stops once this number is found for all further seeds.
+    """
+    found: list[tuple[float, Boundary]] = []
+    for seed in range(seeds):
+        for words, one, other in opposites(env, users, agent):
+            if sum(share == 1 for share, _ in found) == most:
+                break
+            seen = schedule(seed, one, None)
+            if not np.array_equal(seen, schedule(seed, other, None)):
+                boundary = bisected(partial(schedule, seed), one, other, seen, words)
+                found.append((boundary.apart(schedule, range(seeds, seeds + 6)), boundary))
+    best = sorted(found, key=lambda one: -one[0])[:most]
+    return [boundary for share, boundary in best if share]
+
+
+def bisected(
+    schedule: Callable[[Records, int | None], Array], one: Records, other: Records, seen: Array, words: str
+) -> Boundary:
+    """Return neighbours between one population and another, whose schedule differs from that of the first."""
+    same, changed = 0, len(one.feedback)
+    while changed - same > 1:
+        middle = (same + changed) // 2
+        if np.array_equal(schedule(other[:middle].then(one[middle:]), None), seen):
+            same = middle
+        else:
+            changed = middle
+    worlds = (other[:same].then(one[same:]), other[:changed].then(one[changed:]))
+    return Boundary(worlds, same, f"user {same + 1} of {words}")
 
 
 def opposites(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> Iterator[tuple[str, Records, Records]]:

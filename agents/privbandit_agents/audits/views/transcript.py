@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.pairs.records import Records
+from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records
 from privbandit_agents.audits.views.reports import flattened
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.publish import Publication, Publisher
@@ -111,6 +111,32 @@ def changes(agent: Any, users: Records, probes: Array | None = None, most: int |
             break
         before = look
     return found
+
+
+def schedule(
+    agent: Any, users: Records, columns: Sequence[int] | slice = slice(None), start: int | None = None
+) -> Floats:
+    """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
+
+    Args:
+        agent: fresh.
+        users: who are served one by one.
+        columns: which numbers of the release are looked at.
+        start: if given, only users from there on count, up to the last of 4 changes.
+    """
+    n = len(users.feedback)
+    seen, left = np.zeros((2, n)), 4
+    looks = transcript(agent, portions(users, range(1, 1 + n)))
+    before = next(looks).release[columns]
+    for t, look in enumerate(looks):
+        now = look.release[columns]
+        seen[:, t] = not np.array_equal(now, before), min(look.frozen, USERS_A_RUN)
+        before = now
+        if start is not None and t >= start:
+            left -= int(seen[0, t])
+            if not left:
+                break
+    return seen[:, start or 0 :]
 
 
 def added(told: Floats, news: Floats) -> Floats:

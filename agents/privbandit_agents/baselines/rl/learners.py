@@ -18,7 +18,7 @@ from privbandit_agents.base.state import Arrays, inside
 from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
 from privbandit_agents.baselines.rl.policies import actor_critic_policy, q_policy
 from privbandit_agents.baselines.rl.settings import (
-    A2CSettings,
+    ActorCriticSettings,
     DQNSettings,
     PPOSettings,
     RLSettings,
@@ -224,7 +224,7 @@ class PPO(StableBaseline):
 class A2C(StableBaseline):
     """Advantage actor-critic."""
 
-    Config = A2CSettings
+    Config = ActorCriticSettings
 
 
 class DQN(StableBaseline):

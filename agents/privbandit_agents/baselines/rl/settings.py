@@ -22,7 +22,7 @@ def check_widths(*, net_arch: Sequence[int]) -> None:
 class RLSettings(Settings):
     """Settings that all algorithms have; None stands for the value in ``rl.yaml``, which has a block for each kind.
 
-    Numbers without a range here are checked by stable-baselines3.
+    The other hyperparameters of an algorithm are those of its block.
 
     Attributes:
         policy: ``"shared"``: one network scores every arm or item from its own features; ``"mlp"``: one network reads
@@ -45,32 +45,15 @@ class RLSettings(Settings):
 
 @dataclass(frozen=True)
 class ActorCriticSettings(RLSettings):
-    """Settings of A2C and PPO.
+    """Settings of A2C, and of PPO, which has more.
 
     Attributes:
         n_steps: steps between two updates; each has ``n_envs`` users.
-        ent_coef: weight of the entropy bonus.
-        max_grad_norm: gradients of a larger norm are scaled down to it.
         critic: of a shared policy: ``"constant"``, or ``"pooled"``: linear in the mean of the rows.
     """
 
     n_steps: Count | None = None
-    ent_coef: float | None = None
-    max_grad_norm: Positive | None = None
     critic: Literal["constant", "pooled"] | None = None
-
-
-@dataclass(frozen=True)
-class A2CSettings(ActorCriticSettings):
-    """Settings of A2C.
-
-    Attributes:
-        use_rms_prop: RMSProp in place of Adam.
-        normalize_advantage: whether advantages of an update have mean 0 and variance 1.
-    """
-
-    use_rms_prop: bool | None = None
-    normalize_advantage: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -97,9 +80,6 @@ class DQNSettings(RLSettings):
         buffer_size: users to remember.
         learning_starts: users before the first gradient step.
         train_freq: steps between two updates.
-        gradient_steps: gradient steps an update.
-        exploration_fraction: part of the run over which exploration falls to its final value.
-        exploration_final_eps: final probability of a random action.
         reward_scale: rewards are multiplied by it, so that the library's Huber loss is quadratic where it matters.
     """
 
@@ -107,9 +87,6 @@ class DQNSettings(RLSettings):
     buffer_size: Count | None = None
     learning_starts: int | None = None
     train_freq: Count | None = None
-    gradient_steps: Count | None = None
-    exploration_fraction: float | None = None
-    exploration_final_eps: float | None = None
     reward_scale: Positive | None = None
 
 

@@ -16,9 +16,6 @@ from privbandit_envs.families.classification import SYNTHETIC, eta
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-STREAM = 68001
-"""Keeps the draws apart from any other generator of the same seed."""
-
 
 class World(Model):
     """Where rows come from.
@@ -105,9 +102,14 @@ def draw(world: World, replication: int, shrink: int = 1) -> Sample:
     return split(load(world.source, deduplicate=bool(world.deduplicate)), world, replication, shrink)
 
 
+def generator(replication: int) -> np.random.Generator:
+    """Return the generator of a replication's rows, apart from any other of the same seed."""
+    return default_rng([68001, replication])
+
+
 def synthetic(world: World, replication: int, shrink: int) -> Sample:
     assert world.n_private and world.n_public and world.n_test and world.gamma
-    private, public, test, scale = default_rng([STREAM, replication]).spawn(4)
+    private, public, test, scale = generator(replication).spawn(4)
     a = 1.0 if world.stretch is None else scale.uniform(*world.stretch)
 
     def rows(n: int, gamma: float, rng: np.random.Generator) -> tuple[Floats, Labels]:
@@ -132,7 +134,7 @@ def best_accuracy(points: int = 1000) -> float:
 
 
 def split(data: Dataset, world: World, replication: int, shrink: int) -> Sample:
-    order = default_rng([STREAM, replication]).permutation(len(data.y))
+    order = generator(replication).permutation(len(data.y))
     mask = getattr(data, "public", None)
     may = order if mask is None else order[mask[order]]
     public = may[: public_rows(world, len(may), mask is not None)]

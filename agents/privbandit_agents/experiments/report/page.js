@@ -130,6 +130,7 @@ function show() {
   for (const heading of document.querySelectorAll("[data-env]")) heading.textContent = env;
   for (const told of document.querySelectorAll("[data-world]")) told.hidden = told.dataset.world !== by.env;
   const frontier = data.frontier.filter((line) => fits({ ...line, epsilon: null, agent: line.level ? by.agent : line.agent, notion: line.level && by.group === "private" ? "joint" : line.notion }, by));
+  control("privacy").hidden = !data.frontier.length;  // all private agents have one epsilon
   const curves = data.curves.filter((line) => fits(line, by));
   const users = Math.max(...data.curves.filter((line) => line.env === Number(by.env)).map((line) => line.x.at(-1)));
   turn = turn.then(() => draw("frontier", frontier.filter((line) => frontier.some((one) => !one.level)), { ...by, log: true }, {

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from privbandit_agents.experiments.fields import AS_IT_IS, Grid, Model, Points, Positive, distinct
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.schema.comparison import Comparison
-from privbandit_agents.experiments.schema.figures import FigureSpec, MapSpec, Picture, TableSpec
+from privbandit_agents.experiments.schema.figures import FigureSpec, Picture, TableSpec
 from privbandit_agents.experiments.schema.statements import Statement, spelled_out
 from privbandit_agents.experiments.schema.sweep import Sweep, override, parse_sweep, shrunk, thinned
 from privbandit_agents.experiments.schema.validation import Place, place_of, validated
@@ -66,7 +66,6 @@ class Experiment(Model):
         scales: their changes to the jobs.
         figures: drawn from the results.
         pictures: drawn of the worlds themselves.
-        maps: where agents may be trusted, of trials.
         tables: of fits.
         statements: checked against the results.
     """
@@ -80,7 +79,6 @@ class Experiment(Model):
     scales: Scales
     figures: list[FigureSpec] = Field(default=[])
     pictures: list[Picture] = Field(default=[])
-    maps: list[MapSpec] = Field(default=[])
     tables: list[TableSpec] = Field(default=[])
     statements: list[Statement] = Field(default=[])
 
@@ -96,14 +94,8 @@ class Experiment(Model):
             raise ValueError(f"needs either sweep or offline; got {'none' if self.sweep is None else 'both'}")
         if self.tables and self.offline is None:
             raise ValueError("tables are of fits; a sweep has none")
-        if self.maps and self.sweep is None:
-            raise ValueError("maps are of a sweep; fits have none")
-        drawn = [each.name for each in self.figures] + [each.name for each in self.pictures]
-        distinct("names of figures", drawn + [each.name for each in self.maps])
-        distinct(
-            "names of tables",
-            ["table", "verdicts", *(table.name for table in self.tables), *(each.name for each in self.maps)],
-        )
+        distinct("names of figures", [each.name for each in self.figures] + [each.name for each in self.pictures])
+        distinct("names of tables", ["table", "verdicts", *(table.name for table in self.tables)])
         foreign = {"replications"} if self.offline is None else {"seeds", "horizon", "checkpoints", "set", "only"}
         for name in SCALES:
             scale: Scale | None = getattr(self.scales, name)

@@ -132,21 +132,3 @@ class TableSpec(Model):
     y: Literal["accuracy", "seconds"] = "accuracy"
     methods: list[str] = Field(default=[])
     reference: list[str] = Field(default=[])
-
-
-class MapSpec(Model):
-    """A map of where agents may be trusted, and the table of its numbers: worlds down, agents across.
-
-    Attributes:
-        name: of the files.
-        title: above it.
-        worlds: names of the rows, to the settings of their cells.
-        agents: the columns, names of ``variants``.
-        panels: the setting with a map for each of its values; an agent without it is in all of them.
-    """
-
-    name: FileName
-    title: str
-    worlds: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    agents: Annotated[list[str], Field(min_length=1)]
-    panels: str = "agent.epsilon"

@@ -16,7 +16,7 @@ from privbandit_agents.experiments.suite.boards import (
     stability,
 )
 from privbandit_agents.experiments.suite.records import Record, made_when, references
-from privbandit_agents.experiments.suite.tasks import OPEN, VERSION, Suite, budget_name, load_suite
+from privbandit_agents.experiments.suite.tasks import OPEN, VERSION, Suite, Task, budget_name, load_suite
 
 RANKED = 1.0
 """The budget of the ranks."""
@@ -34,7 +34,7 @@ def leaderboard(version: str = VERSION) -> str:
             READING,
             "",
             f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}. Ranks are at epsilon = "
-            f"{RANKED:g}; other budgets have three seeds, slow agents two. Agents without a rank have not played all "
+            f"{RANKED:g}; {fewer(records, suite)}Agents without a rank have not played all "
             "tasks. *Better than the next*: the probability that a run has a higher score than one of the agent "
             f"below, over tasks. Made on {made['date']} by {told}.",
             "",
@@ -49,6 +49,21 @@ def leaderboard(version: str = VERSION) -> str:
             "",
         ]
     )
+
+
+def fewer(records: Mapping[str, Record], suite: Suite) -> str:
+    """Return a clause on agents and budgets with fewer seeds than the suite has; nothing if there are none."""
+    ranked: set[tuple[str, int]] = set()
+    beside: set[tuple[str, int]] = set()
+    for name, record in records.items():
+        for by_budget in record.regrets.values():
+            for budget, regrets in by_budget.items():
+                if len(regrets) < len(suite.seeds):
+                    (ranked if budget in (OPEN, budget_name(RANKED)) else beside).add((name, len(regrets)))
+    names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in ranked}))
+    parts = [f"{names} played fewer seeds"] if names else []
+    parts += [f"at other budgets some agents have {min(count for _, count in beside)}"] if beside else []
+    return f"{'; '.join(parts)}. " if parts else ""
 
 
 def over_families(records: Mapping[str, Record], suite: Suite) -> Iterator[str]:
@@ -76,7 +91,22 @@ def section(board: Board, records: Mapping[str, Record], suite: Suite) -> Iterat
     ranked, agreement = stability(board, records, suite, RANKED)
     if ranked > 2 and not np.isnan(agreement):
         yield from ("", f"Rank correlation of two halves of the seeds, {ranked} agents: {agreement:.2f}.")
+    asked = board_tasks(suite, board)
+    yield from ("", head("score by task", *(task.name.removeprefix(f"{board.family}-") for task in asked)))
+    for name in places:
+        yield row(f"`{name}`", *(by_task(task, records[name], suite) for task in asked))
     yield ""
+
+
+def by_task(task: Task, record: Record, suite: Suite) -> str:
+    """Return the mean score in a task; in brackets the share of seeds with .9 of uniform play's regret or more."""
+    if task.name in record.refused:
+        return "refuses"
+    scores = record.scores(task, OPEN if record.notion == OPEN else budget_name(RANKED), len(suite.seeds))
+    if scores is None:
+        return ""
+    lost = float(np.mean(scores <= task.scores(0.9 * task.uniform)))
+    return signed(float(scores.mean())) + (f" ({100 * lost:.0f} %)" if lost else "")
 
 
 def first(name: str, place: Place) -> tuple[str, str, str, str]:

@@ -18,13 +18,12 @@ from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
-from privbandit_agents.joint.assortments.quadratic import doubts, improved
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
-from privbandit_agents.privacy.contributions.moments import LIMIT
+from privbandit_agents.privacy.contributions.quadratic import doubts, improved
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_agents.privacy.vectors import LIMIT, smat, svec
 from privbandit_envs.validate import numbers
 
 

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.joint.settings import CounterName, fitting_counter
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
-from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
+from privbandit_agents.privacy.vectors import eigenvalue_bound, repair, smat, svec
 
 
 def gram_sensitivity(capacity: int, radius: float) -> float:

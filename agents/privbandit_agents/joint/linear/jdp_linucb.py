@@ -36,13 +36,6 @@ from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
-BATCHES = 1.5
-"""Batches end when the number of users has grown by this factor."""
-FEWEST = 16
-"""Users in a batch, at least."""
-WEAK = 20.0
-"""By how much the second moment of features is larger along the strongest direction than along one that is weak."""
-
 
 @dataclass(frozen=True)
 class Config(GaussianSettings):
@@ -325,7 +318,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         # the next batch
         self.known, self.stretch = known, pool.stretched()
         self.began, self.batch = self.users, self.batch + 1
-        self.refit_at = next_change(self.users, BATCHES, FEWEST)
+        self.refit_at = next_change(self.users, 1.5, 16)  # batches: half as many users as there were, 16 at least
         width = 10 * self.config.bonus_scale * math.sqrt(math.log1p(self.horizon / self.users))
         return optimistic_scorer(precision, self.theta, width)
 
@@ -383,7 +376,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         if self.may_stretch:
             pool = Pool(self.stretch, WEIGHT, sigma)
             pool.release(noisy, counted)
-            if pool.hides(WEAK) and pool.stretched() is not self.stretch:
+            if pool.hides(ratio=20) and pool.stretched() is not self.stretch:
                 return self._learned(pool)
         scorer = self._optimistic(noisy, sigma, counted)
         self.refit_at = start + next_change(self.users - start, config.growth)

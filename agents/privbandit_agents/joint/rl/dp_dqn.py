@@ -17,10 +17,11 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_co
 from privbandit_agents.base.arms import ArmModels, best_present, in_blocks, with_intercept
 from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
 from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
-from privbandit_agents.joint.settings import COUNTERS, CounterName, GaussianSettings, refuse_beyond
+from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
 from privbandit_agents.privacy.contributions.moments import sanitise
+from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,6 @@ class Config(GaussianSettings):
         batch: users a step; default: T / 200, from 1 to 200.
         clip: largest norm C of one user's gradient; default: 1 for the linear scorer, 0.5 for random features.
         rate: multiplies every step, > 0.
-        counter: of the noise: ``"tree"``, ``"toeplitz"`` or ``"buffered"``.
     """
 
     epsilon: Budget = 1.0
@@ -46,7 +46,6 @@ class Config(GaussianSettings):
     batch: Annotated[int, CountUpTo(10**6)] | None = None
     clip: Positive | None = None
     rate: Positive = 1.0
-    counter: CounterName = "buffered"
 
 
 class DPDQN(ArmModels, CentralAgent[Config, Array]):
@@ -97,7 +96,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         batches = -(-self.horizon // self.batch)
         moved = sensitivity(self.clip, self.batch, size)
         mass = 1.01 * self.clip * self.horizon  # of all gradients, and what rounding adds to their norms
-        self.counter = COUNTERS[config.counter](batches, size, moved, rho, rng_noise, mass=mass, noise=config.noise)
+        self.counter = BufferedToeplitz(batches, size, moved, rho, rng_noise, mass=mass, noise=config.noise)
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))

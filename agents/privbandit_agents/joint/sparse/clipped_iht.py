@@ -23,8 +23,8 @@ from privbandit_agents.joint.settings import JointSettings
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, with_rounding
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.privacy.accounting.costs import zcdp
-from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_agents.privacy.vectors import LIMIT
 
 CAP = 3.0
 """Absolute residuals are averaged up to this number of presumed scales."""

@@ -17,8 +17,9 @@ from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.settings import Growth, Within
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.choices import clipped_gradients
-from privbandit_agents.privacy.contributions.moments import LIMIT, Lifted
+from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
+from privbandit_agents.privacy.vectors import LIMIT
 
 Bounded = Annotated[float, Within(1 / LIMIT, LIMIT)]
 

@@ -23,11 +23,9 @@ class Config(LocalLabelSettings):
 
     Attributes:
         step: learning rate of one user's gradient, > 0; the paper's grid is 1e-5, 1e-4, ..., 1.
-        ridge: of the public start, > 0.
     """
 
     step: Positive = 1e-3
-    ridge: Positive = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,10 @@ class PublicStart(GradientLearner[Config]):
         config, (x, y) = self.config, self.public_data
         features = PublicFeatures.of(x, unit=False)
         if not isinstance(config, NetworkConfig):
-            return Linear(features), logistic_fit(features(x), y, config.ridge)
+            return Linear(features), logistic_fit(features(x), y, ridge=1.0)
         neurons = math.ceil(min(config.per_feature * (features.dim - 1), 256))
         network = Network(features, config.hidden or max(neurons, 1))
-        return network, network.pretrained(features(x), y, config.ridge, rng.spawn(1)[0])
+        return network, network.pretrained(features(x), y, 1.0, rng.spawn(1)[0])
 
     def schedule(self) -> Schedule:
         return Schedule(self.config.step)

@@ -1,11 +1,13 @@
 """A kernel model of public rows: features, their weights by cross-validation, and a softmax fitted to the labels."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
 from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
@@ -19,8 +21,6 @@ Mixture = tuple[tuple[float, float], ...]
 
 VARIANCES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Prior variances of a weight that compete; the least one wins that is within half a standard error of the best."""
-FOLDS, FEWEST_ROWS, ROWS_TRIED = 5, 10, 400
-"""Parts of cross-validation, and the fewest and most rows that it takes."""
 PLACES = 200
 """Public rows at which a kernel is taken, at most, and features of all kernels."""
 
@@ -121,7 +121,7 @@ class PublicModel:
         of all held-out labels together, which picks one where it is clear, and averages where it is not. Below ten
         rows a linear and a Gaussian kernel have the same weight.
         """
-        chosen = np.linspace(0, len(y) - 1, min(len(y), 2000)).astype(int)
+        chosen = spaced(len(y), 2000)
         x, y = np.asarray(x, np.float64)[chosen], np.asarray(y, np.int64)[chosen]
         return fitted(x.tobytes(), y.tobytes(), x.shape, labels)
 
@@ -133,8 +133,8 @@ def fitted(features: bytes, known: bytes, shape: tuple[int, int], labels: int) -
     seen = x if len(x) > 1 else default_rng(0).random((PLACES, x.shape[1]))
     mixture: Mixture = (0.0, 0.5), (1.0, 0.5)  # where rows are too few to choose by
     variance = 10.0
-    if len(y) >= FEWEST_ROWS and len(np.unique(y)) > 1:
-        few = np.linspace(0, len(y) - 1, min(len(y), ROWS_TRIED)).astype(int)
+    if enough(y):
+        few = spaced(len(y))
         mixture, best = mixed(x[few], y[few], labels)
         variance = VARIANCES[best]
     found = Features.of(seen, mixture)
@@ -142,11 +142,26 @@ def fitted(features: bytes, known: bytes, shape: tuple[int, int], labels: int) -
     return PublicModel(found, softmax_fit(rows, y, labels, variance), variance, rows, stand_ins(seen, labels))
 
 
+def spaced(n: int, most: int = 400) -> NDArray[np.intp]:
+    """Return places of at most ``most`` of n rows, at even distances; the default is that of cross-validation."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
+def enough(y: Labels) -> bool:
+    """Return whether labels are enough for cross-validation: ten, and two different ones."""
+    return len(y) >= 10 and len(np.unique(y)) > 1
+
+
+def folds(n: int) -> Iterator[NDArray[np.bool_]]:
+    """Yield which of n rows are in each of five folds."""
+    return (np.arange(n) % 5 == part for part in range(5))
+
+
 def stand_ins(x: Floats, labels: int) -> Floats:
     """Return public rows, and points between two of them, 500 with few labels and less with many."""
     n = int(np.clip(2000 // labels, 50, 500))
     rng = default_rng(0)
-    own = x[np.linspace(0, len(x) - 1, min(len(x), n // 3)).astype(int)]
+    own = x[spaced(len(x), n // 3)]
     return np.concatenate([own, between(x, n - len(own), rng)])
 
 
@@ -173,9 +188,8 @@ def mixed(x: Floats, y: Labels, labels: int) -> tuple[Mixture, int]:
 
 def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
     """Return the log likelihood of every label by the other folds, for each prior variance, shape (variances, n)."""
-    fold, likely = np.arange(len(y)) % FOLDS, np.zeros((len(VARIANCES), len(y)))
-    for part in range(FOLDS):
-        own = fold == part
+    likely = np.zeros((len(VARIANCES), len(y)))
+    for own in folds(len(y)):
         theta = np.zeros((rows.shape[1], labels))
         for i, variance in enumerate(VARIANCES):
             theta = softmax_fit(rows[~own], y[~own], labels, variance, theta, 30)

@@ -14,11 +14,11 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.privacy.contributions.moments import Lifted
-from privbandit_agents.privacy.mechanisms.symmetric import smat
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
+from privbandit_agents.privacy.vectors import smat
 
 Release = Literal["hemisphere", "bin-cap", "laplace", "wishart-difference"]
 

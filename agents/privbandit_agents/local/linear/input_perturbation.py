@@ -16,8 +16,8 @@ from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, ProductsChannel
 from privbandit_agents.privacy.contributions.moments import raised_solution, sanitise
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts, inputs
+from privbandit_agents.privacy.vectors import smat, svec
 
 
 @dataclass(frozen=True)

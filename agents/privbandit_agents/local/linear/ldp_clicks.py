@@ -16,10 +16,9 @@ from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Count
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
-from privbandit_agents.privacy.contributions.moments import LIMIT, Lifted
-from privbandit_agents.privacy.mechanisms.symmetric import smat
+from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
-from privbandit_agents.privacy.vectors import lengths, modest
+from privbandit_agents.privacy.vectors import LIMIT, lengths, modest, smat
 
 SPREAD = 0.4  # features of this size, on average, weigh as much as the intercept
 

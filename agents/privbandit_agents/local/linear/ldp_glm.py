@@ -6,7 +6,6 @@ with Demand Learning", Management Science 2022. The release is the l2-ball mecha
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy
@@ -23,12 +22,10 @@ class Config(MomentSettings):
     """Settings of LDP-GLM, beside those in ``MomentSettings``; a batch ends when the policy changes.
 
     Attributes:
-        link: of the mean reward in [0, 1]: ``"logistic"``, 1 / (1 + exp(-x . theta)), or ``"linear"``, x . theta.
         step: of the t-th user's gradient, times 1/t, > 0; about one over the least curvature of the expected loss.
         radius: theta is projected on a ball of this radius, > 0.
     """
 
-    link: Literal["logistic", "linear"] = "logistic"
     step: Positive = 40.0
     radius: Positive = 5.0
 
@@ -69,8 +66,8 @@ class LDPGLM(MomentAgent[Config]):
         return Lifted(residuals[:, None] * x, np.zeros((len(x), 0)))
 
     def mean(self, score: Array) -> Array:
-        """Return the mean reward, in [0, 1]."""
-        return np.asarray(scipy.special.expit(score) if self.config.link == "logistic" else np.clip(score, 0.0, 1.0))
+        """Return the mean reward 1 / (1 + exp(-score)), in [0, 1]."""
+        return np.asarray(scipy.special.expit(score))
 
     def learn(self) -> None:
         batch = self.users - self.stepped

@@ -1,4 +1,4 @@
-"""Locally private stochastic gradient descent for generalised linear bandits.
+"""Locally private stochastic gradient descent for linear bandits.
 
 Yuxuan Han, Zhipeng Liang, Yang Wang and Jiheng Zhang, "Generalized Linear Bandits with Local Differential Privacy",
 NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwright, JASA 2018.
@@ -6,7 +6,6 @@ NeurIPS 2021; the release is the l2-ball mechanism of Duchi, Jordan and Wainwrig
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -22,12 +21,10 @@ class Config(MomentSettings):
     """Settings of private gradient descent, beside those in ``MomentSettings``; a batch ends when the policy changes.
 
     Attributes:
-        link: of the mean reward in [-1, 1]: ``"linear"``, x . theta, or ``"logistic"``, tanh(x . theta / 2).
         step: of the t-th user's gradient, times 1/t, > 0; about one over the least eigenvalue of E[x x'].
         radius: theta is projected on a ball of this radius, > 0.
     """
 
-    link: Literal["linear", "logistic"] = "linear"
     step: Positive = 4.0
     radius: Positive = 1.0
 
@@ -57,13 +54,10 @@ class LDPSGD(MomentAgent[Config]):
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0, noise=self.config.noise))
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
-        """Return the gradients (mean(x . theta) - y) x over their largest length, shape (n, d)."""
+        """Return the gradients (x . theta - y) x over their largest length, shape (n, d)."""
         x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
-        gradients = ((self.mean(np.vecdot(x, self.scorer[:, -1])) - y) / self.longest)[:, None] * x
+        gradients = ((np.vecdot(x, self.scorer[:, -1]) - y) / self.longest)[:, None] * x
         return Lifted(gradients, np.zeros((len(x), 0)))
-
-    def mean(self, score: Array) -> Array:
-        return score if self.config.link == "linear" else np.tanh(score / 2)
 
     @property
     def longest(self) -> float:
@@ -79,4 +73,4 @@ class LDPSGD(MomentAgent[Config]):
         self.total, self.stepped = np.zeros_like(self.total), self.users
 
     def predict(self, contexts: Array) -> Array:
-        return np.asarray(self.mean(contexts @ self.scorer[:, -1]))
+        return np.asarray(contexts @ self.scorer[:, -1])

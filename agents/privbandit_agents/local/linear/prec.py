@@ -21,8 +21,6 @@ from privbandit_agents.privacy.contributions.moments import NORM, Lifted, noise_
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 KEPT = 0.3  # weight of the coordinate that says whether a record lies inside the ball
-LEAST_KEPT = 0.5  # P shrinks if fewer users than this share lie inside the ball
-SHRINK = 1.4
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,10 @@ class Generation:
             stretch: no change unless a direction falls short of its share by this factor.
             largest: bound on a row of U' P, so that directions that nobody has are not stretched for ever.
         """
-        # the guard: too few users inside the ball
+        # the guard: fewer than half of the users are inside the ball
         error = self.sigma / KEPT
-        if self.kept + 2 * error < LEAST_KEPT:
-            return self.scale / SHRINK
+        if self.kept + 2 * error < 0.5:
+            return self.scale / 1.4
         # how far each direction may be stretched
         size = np.maximum(self.values, self.floor)
         rows = self.vectors.T @ self.scale

@@ -5,16 +5,12 @@ import math
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
-from privbandit_agents.privacy.vectors import lengths
+from privbandit_agents.privacy.vectors import lengths, smat, svec
 
 OCTAVES = 16
 """Half the range of a feature over a user's arms lies in (2^-(q+1), 2^-q], q = 0, 1, ...; the last is 2^-15 or less."""
 STAGES = 3
 """How often users are asked, at most, for the directions of their arms' differences."""
-FIRST, ERROR = 0.07, 0.02  # noise of a coordinate in the first stage, which may find nothing, and in others, at most
-PART = 0.0125  # of all users, in a stage at most
-RAISED, CLEAR = 2, 3  # eigenvalues below so many standard errors are raised to them, and at last count as 0
 
 
 def octaves(arms: Array, feature: int) -> Array:
@@ -120,7 +116,7 @@ class Scatter:
         self.size, self.noise = np.where(varies, size, 0.0), math.hypot(noise, 0.5)  # the users' own, too
         self.matrix, self.whitened = np.diag(self.size**2), np.eye(len(size))[varies] / size
         m = int(varies.sum())
-        self.most = self.needed(FIRST, 0.25, m)
+        self.most = self.needed(0.07, 0.25, m)  # coarse: the first stage may find nothing
         # differences as large as features need no stretch, and beyond an error of .1 nothing is seen
         near = np.trace(self.matrix) < 0.6 * length**2
         asked = m > 1 and near and self.most > (self.noise / 0.1) ** 2
@@ -130,7 +126,7 @@ class Scatter:
     def needed(self, error: float, part: float, m: int) -> int:
         """Return how many users a stage takes for an error of a coordinate, about a part of 1 / m in spectral norm."""
         error = min(error, part / math.sqrt(max(1, m) ** 3))
-        return min(math.ceil((self.noise / error) ** 2), int(PART * self.horizon))
+        return min(math.ceil((self.noise / error) ** 2), int(0.0125 * self.horizon))  # an 80th of all users
 
     @property
     def small(self) -> bool:
@@ -144,18 +140,18 @@ class Scatter:
             return False
         values, vectors = np.linalg.eigh(smat(self.moment / self.asked))
         error = self.noise / math.sqrt(self.asked)
-        first, raised = self.left == STAGES, np.maximum(values, RAISED * error)
+        first, raised = self.left == STAGES, np.maximum(values, 2 * error)  # two standard errors
         part = math.sqrt(len(values) / 2) * error  # half of the noise's spectral norm
         settled = values[-1] - part < 3 * (values[0] + part)
         self.left = 0 if settled else self.left - 1
         if settled and first:
             return False  # what the spreads say is right
         self.whitened = (vectors / np.sqrt(raised)).T @ self.whitened
-        self.moment, self.asked, self.most = np.zeros_like(self.moment), 0, self.needed(ERROR, 0.3, len(values))
+        self.moment, self.asked, self.most = np.zeros_like(self.moment), 0, self.needed(0.02, 0.3, len(values))
         if self.left:
             return False
         # on the scale of the spreads, which are half the range: about sqrt(1 / .7) times a typical difference
-        clear = values > CLEAR * error
+        clear = values > 3 * error  # other eigenvalues count as 0
         if not clear.any():
             return False
         back = np.linalg.pinv(self.whitened)[:, clear]

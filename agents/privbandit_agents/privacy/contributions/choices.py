@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.contributions.moments import LIMIT
-from privbandit_agents.privacy.vectors import modest
+from privbandit_agents.privacy.vectors import LIMIT, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

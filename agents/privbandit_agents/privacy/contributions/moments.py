@@ -10,13 +10,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotrf
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.mechanisms.symmetric import above_diagonal, smat, svec
-from privbandit_agents.privacy.vectors import length, lengths, modest
+from privbandit_agents.privacy.vectors import LIMIT, above_diagonal, length, lengths, modest, smat, svec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-LIMIT = 1e6
-"""Entries of raw records are clipped here before any product, so that nothing can overflow."""
 WEIGHT = math.sqrt(0.5)
 """Weight of the second moment beside the first; the largest for which the sensitivity is that of the first alone."""
 SENSITIVITY = 2.0 * (1 + 1e-12)

@@ -6,10 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from privbandit_agents.privacy.contributions.moments import Array, packed_size
-from privbandit_agents.privacy.mechanisms.symmetric import smat
-
-LARGEST = 1024.0
-"""Norm of a stretch, at most."""
+from privbandit_agents.privacy.vectors import smat
 
 
 class Pool:
@@ -106,4 +103,4 @@ class Pool:
         if squared.max() < 4:
             return self.stretch
         stretch = (vectors * np.sqrt(squared)) @ vectors.T @ self.stretch
-        return np.asarray(stretch) if np.linalg.norm(stretch) < LARGEST else self.stretch
+        return np.asarray(stretch) if np.linalg.norm(stretch) < 1024 else self.stretch  # its largest norm

@@ -24,24 +24,14 @@ from typing import Self
 import numpy as np
 import scipy
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, failure, positive, renamed
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss, pure, pure_loss
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.grid import held, rounded
-from privbandit_agents.privacy.vectors import modest
-
-Floats = NDArray[np.float64]
-
-
-def finite(value: ArrayLike) -> Floats:
-    """Return the value as a float64 array; raise ValueError if an entry is not finite."""
-    array = np.asarray(value, dtype=np.float64)
-    if not modest(array, 1e100) and not np.isfinite(array).all():
-        raise ValueError("a released value must be finite; got NaN or infinity (not shown: it may be raw data).")
-    return array
+from privbandit_agents.privacy.vectors import Floats, finite
 
 
 def scale_for(sensitivity: float, budget: float) -> float:

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from privbandit_agents.privacy._validate import budget, positive
 from privbandit_agents.privacy.accounting.costs import Cost, in_units, zcdp
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite
 from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid
 from privbandit_agents.privacy.mechanisms.selection import below, odds
+from privbandit_agents.privacy.vectors import Floats, finite
 
 
 @dataclass(frozen=True)

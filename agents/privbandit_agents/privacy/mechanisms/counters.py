@@ -29,9 +29,10 @@ from numpy.typing import ArrayLike
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
+from privbandit_agents.privacy.mechanisms.additive import scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
 from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
+from privbandit_agents.privacy.vectors import Floats, finite
 
 LONGEST_HORIZON = 10**8
 """Largest horizon of Toeplitz counters; calibration takes 8 to 16 bytes a term."""
@@ -390,12 +391,11 @@ class BufferedToeplitz(Counter):
     encoder R~^-1 A.
     """
 
-    spacing = 2.5
-
     def _set_up(self) -> None:
-        u = np.arange(-3.0, math.log(toeplitz_horizon(self.horizon)) + 3 + self.spacing / 2, self.spacing)
+        spacing = 2.5  # h
+        u = np.arange(-3.0, math.log(toeplitz_horizon(self.horizon)) + 3 + spacing / 2, spacing)
         self.decay = 1 / (1 + np.exp(-u))
-        self.weights = self.spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
+        self.weights = spacing / math.pi * np.sqrt(self.decay * (1 - self.decay))
         self.sums = np.zeros((len(u), self.dim))
         total = self.weights.sum()
         root = np.sqrt(self.weights * self.decay / total)

@@ -20,8 +20,9 @@ from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, zcdp
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Gaussian, finite
+from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.grid import FINER, covering, on_finer_grid, step_of
+from privbandit_agents.privacy.vectors import finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import budget, count
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Laplace, finite
+from privbandit_agents.privacy.mechanisms.additive import Laplace
+from privbandit_agents.privacy.vectors import finite
 
 Floats = NDArray[np.float64]
 

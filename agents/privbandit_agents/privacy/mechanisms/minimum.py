@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privbandit_agents.privacy.mechanisms.additive import Floats
+from privbandit_agents.privacy.vectors import Floats
 
 
 def stationary_point(

@@ -22,9 +22,9 @@ from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive, renamed
 from privbandit_agents.privacy.accounting.costs import Cost, zcdp
-from privbandit_agents.privacy.mechanisms.additive import Floats
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.minimum import stationary_point
+from privbandit_agents.privacy.vectors import Floats
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
 Derivatives = tuple[float, Floats, Floats]

@@ -21,9 +21,10 @@ from privbandit_agents.privacy._validate import budget, count, failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_loss, in_units, zcdp
 from privbandit_agents.privacy.mechanisms import secure
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite, normal_of_laplace
+from privbandit_agents.privacy.mechanisms.additive import normal_of_laplace
 from privbandit_agents.privacy.mechanisms.discrete import noisy
 from privbandit_agents.privacy.mechanisms.grid import covering, on_finer_grid, rounded
+from privbandit_agents.privacy.vectors import Floats, finite
 
 Chosen = tuple[NDArray[np.intp], Floats]
 """A release: coordinates, and their noisy values."""

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive, renamed
 from privbandit_agents.privacy.accounting.costs import Cost, pure, pure_loss
-from privbandit_agents.privacy.mechanisms.additive import Floats, finite, scale_for
+from privbandit_agents.privacy.mechanisms.additive import scale_for
 from privbandit_agents.privacy.mechanisms.grid import rounded
+from privbandit_agents.privacy.vectors import Floats, finite
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.privacy.mechanisms.symmetric import svec
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaussian
+from privbandit_agents.privacy.vectors import svec
 
 
 @dataclass(frozen=True)

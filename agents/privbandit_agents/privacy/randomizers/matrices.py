@@ -12,8 +12,8 @@ from numpy.random import Generator
 from privbandit_agents.privacy._validate import count, positive
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.spherical import wishart
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
+from privbandit_agents.privacy.vectors import smat, svec
 
 
 class LaplaceWishart(LocalRandomizer):

@@ -10,7 +10,7 @@ from privbandit_agents.base.publish import Publication
 from privbandit_agents.joint.linear.jdp_linucb import Config
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, WEIGHED, pack, packed_sum
-from privbandit_agents.privacy.mechanisms.symmetric import svec
+from privbandit_agents.privacy.vectors import svec
 from privbandit_agents.testing.replay import BRIEFLY, replay
 from privbandit_agents.testing.runs import same_parts, same_state, without_generators
 from privbandit_agents.testing.watchers import loss

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.audits.linear import BatchGame
+from privbandit_agents.audits.games.rewards import STEPS
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.privacy.contributions.gradients import sensitivity
 from privbandit_agents.privacy.mechanisms.counters import Counter
@@ -114,9 +114,7 @@ def test_any_record_counts_and_none_is_seen(scorer: str, wild: Any) -> None:
     assert agent.select_action(np.full((K, D), np.nan)) in range(K)
 
 
-@pytest.mark.parametrize(
-    "config", [{"scorer": "features"}, {"counter": "tree"}, {"batch": 1}, {"epsilon": 4.0, "counter": "toeplitz"}]
-)
+@pytest.mark.parametrize("config", [{"scorer": "features"}, {"batch": 1}, {"epsilon": 4.0}])
 @pytest.mark.wide
 def test_settings_are_replayed(config: dict[str, Any]) -> None:
     small = {"features": 12, **config}
@@ -129,7 +127,7 @@ def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """160 runs of 32 canaries, at epsilon = 4 and 95 %."""
-    game = BatchGame("dp-dqn", {"epsilon": 4.0})
+    game = STEPS("dp-dqn", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
     honest = Counter._drawn

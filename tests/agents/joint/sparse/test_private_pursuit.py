@@ -18,9 +18,9 @@ from privbandit_agents.joint.sparse.pursuit.learning import Pursuit
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
 from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
-from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
+from privbandit_agents.privacy.vectors import LIMIT
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.replay import check_replay, replay
 from privbandit_agents.testing.runs import environment

@@ -81,7 +81,6 @@ def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
     ("name", "settings", "message"),
     [
         ("psgd-linear", {"step": 0.0}, "step must be > 0; got 0.0"),
-        ("psgd-linear", {"ridge": -1.0}, "ridge must be > 0; got -1.0"),
         ("psgd-network", {"hidden": 0}, "hidden must be"),
     ],
 )

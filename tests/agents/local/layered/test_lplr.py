@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.audits.games.layered import history
+from privbandit_agents.audits.games.servers import history
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Release
 from privbandit_agents.privacy.randomizers.matrices import PublishedLayer

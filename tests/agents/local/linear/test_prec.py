@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.local.linear.prec import KEPT, LEAST_KEPT, SHRINK, Generation, most_precise
+from privbandit_agents.local.linear.prec import KEPT, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.testing import CHECKS
 from privbandit_agents.testing.privacy import check_local
@@ -83,9 +83,9 @@ def generation(values: tuple[float, float], kept: float, noise: float, scale: An
 
 def test_the_guard_shrinks_when_too_few_are_kept_and_only_then() -> None:
     error = 0.01
-    low, enough = LEAST_KEPT - 2.1 * error, LEAST_KEPT - 1.9 * error
+    low, enough = 0.5 - 2.1 * error, 0.5 - 1.9 * error
     shrunk = generation((0.3, 0.4), low, error * KEPT).rescaled(0.8, 4.0, 1e3)
-    assert shrunk is not None and np.allclose(shrunk, np.eye(2) / SHRINK)
+    assert shrunk is not None and np.allclose(shrunk, np.eye(2) / 1.4)
     assert generation((0.3, 0.4), enough, error * KEPT).rescaled(0.8, 4.0, 1e3) is None
 
 

@@ -11,7 +11,7 @@ from privbandit_agents.local.linear.prec_ts import CENTRED, FILL, GRAM, PLAIN, S
 from privbandit_agents.local.linear.spreads import OCTAVES, STAGES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.privacy.contributions.pool import Pool
-from privbandit_agents.privacy.mechanisms.symmetric import smat
+from privbandit_agents.privacy.vectors import smat
 
 ILL: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 

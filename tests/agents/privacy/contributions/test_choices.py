@@ -7,7 +7,7 @@ from given import clipped_derivatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
-from privbandit_agents.privacy.mechanisms.symmetric import svec
+from privbandit_agents.privacy.vectors import svec
 from scipy.optimize import approx_fprime
 from searches import search_sensitivity
 

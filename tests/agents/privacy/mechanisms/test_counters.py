@@ -19,7 +19,7 @@ from privbandit_agents.privacy.mechanisms.counters import (
     SquareRootToeplitz,
     square_root_coefficients,
 )
-from privbandit_agents.privacy.mechanisms.symmetric import eigenvalue_bound, repair, smat, svec
+from privbandit_agents.privacy.vectors import eigenvalue_bound, repair, smat, svec
 from scipy import stats
 
 Make = Callable[..., Counter]

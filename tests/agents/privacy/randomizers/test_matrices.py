@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
+from privbandit_agents.privacy.vectors import smat, svec
 
 WEIGHTS = (0.5, 0.5, math.sqrt(0.5))
 

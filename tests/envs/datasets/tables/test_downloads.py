@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from privbandit_envs.datasets import load, store, tables
-from privbandit_envs.datasets.tables import SOURCES, archive, sample, web
+from privbandit_envs.datasets.tables import SOURCES, sample, web
 
 RICE = "Rice_Cammeo_Osmancik.arff"
 Refused = Callable[..., str]
@@ -169,9 +169,8 @@ def test_archives_that_attack_are_one_sentence(tmp_path: Path, refused: Refused)
         assert message in refused(content), message
 
 
-def test_a_long_list_of_files_is_not_read(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "AT_ONCE", 10_000)
-    assert "the list of its files is too long" in refused(packed(*((f"{n:0200}", "") for n in range(100))))
+def test_a_long_list_of_files_is_not_read(refused: Refused) -> None:
+    assert "the list of its files is too long" in refused(packed(*((f"{n:060000}", "") for n in range(71))))
 
 
 def test_an_archive_that_leads_out_of_its_folder_writes_nothing_there(
@@ -279,9 +278,9 @@ def test_a_server_cannot_hold_a_download_for_ever(
 
 
 def test_an_endless_answer_ends(served: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "LARGEST", 10**5)
-    served(OK + b"\r\n", *[b"0" * 10**5] * 50)
-    with pytest.raises(ConnectionError, match="it is larger than 100,000 bytes"):
+    served(OK + b"\r\n", *[b"0" * 10**6] * 50)
+    monkeypatch.setitem(SOURCES, "rice", replace(SOURCES["rice"], megabytes=1))
+    with pytest.raises(ConnectionError, match="it is larger than 1,000,000 bytes"):
         load("rice")
 
 
@@ -311,7 +310,7 @@ def test_faults_of_the_network_are_one_sentence(
 def test_an_address_that_is_no_web_page_is_refused() -> None:
     for url in ("file:///etc/passwd", "ftp://127.0.0.1/a", "data:,a"):
         with pytest.raises(ConnectionError, match="unknown url type"):
-            web.download(url, "get it by hand.")
+            web.download(url, 100, "get it by hand.")
 
 
 def test_a_full_disk_names_the_file_and_leaves_nothing(

@@ -21,9 +21,9 @@ from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.joint.sparse.pursuit.learning import MEDIAN, Pursuit
 from privbandit_agents.joint.sparse.pursuit.plan import planned, to_try, users_at_first
 from privbandit_agents.joint.sparse.pursuit.releases import Batch
-from privbandit_agents.privacy.contributions.moments import LIMIT
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
+from privbandit_agents.privacy.vectors import LIMIT
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
 Floats = NDArray[np.float64]
 MEDIAN = 0.6745
 """Median of |Z| of a standard Gaussian; scales are medians."""
-NARROW = 1.5
-"""The log weight of a scale falls by this from octave to octave, away from an earlier scale."""
 BONUS = np.array([4.0, 2.0, 0.0])
 """Public weights, in units of noise, of the newest theta, of that before the refinement, and of the last batch's."""
 
@@ -42,10 +40,10 @@ class Pursuit:
         known = len(self.belief)
         self.belief.covariance = self.belief.covariance * 1.1  # variances grow from batch to batch
         start = self.belief.copy()
-        self._search(batch, plan, NARROW if known else 0.35)  # flat at first
+        self._search(batch, plan)
         if not known:
             return
-        self._measure_scale(batch, plan.last, NARROW)
+        self._measure_scale(batch, plan.last)
         if self.scale > 1.3 * self.least:  # residuals have grown: something went wrong
             self.belief.widen((self.scale**2 - self.least**2) / MEDIAN**2)
         self.least = min(self.least, self.scale)
@@ -56,17 +54,17 @@ class Pursuit:
         pairs = [(one.support, one.theta) for one in candidates]
         self.belief = candidates[batch.choose(pairs, self.scale, BONUS, batch.left)]
 
-    def _search(self, batch: Batch, plan: Plan, decay: float) -> None:
+    def _search(self, batch: Batch, plan: Plan) -> None:
         """Try features one by one, until too many have failed."""
         self.found = self.failed = 0
         if not plan.tries:
             return
         batch.cap(plan.level)
-        self._measure_scale(batch, plan.scale, decay)
+        self._measure_scale(batch, plan.scale, 1.5 if len(self.belief) else 0.35)  # flat at first
         least, best = self.scale, self.belief.copy()
         for turn in range(plan.tries):
             if turn and plan.again:
-                self._measure_scale(batch, plan.again, NARROW)
+                self._measure_scale(batch, plan.again)
                 if self.scale > 1.5 * least:
                     self.belief = best
                     return
@@ -76,7 +74,8 @@ class Pursuit:
             if self.failed >= max(3, 0.5 * plan.tries):  # three failures, and half of all tries, end the search
                 return
 
-    def _measure_scale(self, batch: Batch, share: float, decay: float) -> None:
+    def _measure_scale(self, batch: Batch, share: float, decay: float = 1.5) -> None:
+        """Release the scale; its log weight falls by ``decay`` from octave to octave, away from the last one."""
         prior = -decay * np.abs(np.log2(LEVELS / self.scale))
         self.scale = batch.quantile(self.belief.support, self.belief.theta, 0.5, prior, share)
 

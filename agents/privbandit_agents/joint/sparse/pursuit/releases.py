@@ -17,7 +17,7 @@ from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice, rank_scores
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
-from privbandit_agents.privacy.mechanisms.symmetric import smat, svec
+from privbandit_agents.privacy.vectors import smat, svec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,14 +105,14 @@ class Batch:
         Returns:
             The noisy sum, shape (m,), and the standard deviation of its noise.
         """
-        limit = with_rounding(2 * self.limit * radius, len(self)) * BALL
+        limit = with_room(with_rounding(2 * self.limit * radius, len(self)))
         mechanism = GridGaussian.from_rho(self._pay(share), limit, self.noise, len(support))
         exact = self.capped[:, feature] @ within(self.x.take(support, axis=1), radius)[0]
         return np.asarray(self._publish(mechanism, exact)), mechanism.sigma
 
     def gradient(self, support: Ints, theta: Floats, bound: float, radius: float, share: float) -> tuple[Floats, float]:
         """Release sum w x clip(residual, b) on the support, w = min(1, R^2 / |x|^2), and return its deviation too."""
-        limit = with_rounding(2 * radius * bound, len(self)) * BALL
+        limit = with_room(with_rounding(2 * radius * bound, len(self)))
         mechanism = GridGaussian.from_rho(self._pay(share), limit, self.noise, len(support))
         scaled, factors = within(self.x.take(support, axis=1), radius)
         exact = (np.clip(self.residuals(support, theta), -bound, bound) * factors) @ scaled
@@ -120,7 +120,7 @@ class Batch:
 
     def hessian(self, support: Ints, radius: float, share: float) -> tuple[Floats, float]:
         """Release sum w x x' on the support, and return the deviation of its diagonal too."""
-        limit = math.sqrt(2) * with_rounding(radius**2, len(self)) * BALL
+        limit = with_room(math.sqrt(2) * with_rounding(radius**2, len(self)))
         size = len(support) * (len(support) + 1) // 2
         mechanism = GridGaussian.from_rho(self._pay(share), limit, self.noise, size)
         scaled = within(self.x.take(support, axis=1), radius)[0]
@@ -142,8 +142,9 @@ class Batch:
         return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng), zcdp(mechanism.rho))
 
 
-BALL = 1 + 1e-12
-"""Room for the rounding of a vector that was scaled into a ball, and of products of two."""
+def with_room(bound: float) -> float:
+    """Return a bound with room for the rounding of a vector that was scaled into a ball, and of products of two."""
+    return bound * (1 + 1e-12)
 
 
 def within(vectors: Floats, radius: float) -> tuple[Floats, Floats]:

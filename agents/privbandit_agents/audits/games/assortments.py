@@ -37,7 +37,7 @@ class GramGame(AgentGame):
         agent = self.agent(0)
         self.users = strongest(agent.cov.counter, ROUNDS)
         self.canaries = len(self.users)
-        self.decoder = Decoder(agent.cov.counter, ROUNDS, self.users, np.arange(self.canaries) % PAIRS)
+        self.decoder = Decoder.of(agent.cov.counter, ROUNDS, self.users, np.arange(self.canaries) % PAIRS)
         self.covers = CAPACITY * self.decoder.covers
         self.widths = np.zeros(ROUNDS)
         for t in range(ROUNDS):
@@ -59,7 +59,7 @@ class GramGame(AgentGame):
 
     def served(self, agent: Any, coins: Floats) -> Floats:
         """Serve canaries and others; return V after each user, shape (users, d, d)."""
-        along = dict(zip(self.users, (2 * self.decoder.coordinates + (coins < 0)).tolist(), strict=True))
+        along = dict(zip(self.users.tolist(), (2 * self.decoder.coordinates + (coins < 0)).tolist(), strict=True))
         roots = np.zeros((ROUNDS, 2 * PAIRS, 2 * PAIRS))
         for t in range(ROUNDS):
             self.serve(agent, along.get(t))

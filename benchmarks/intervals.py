@@ -1,6 +1,6 @@
 """How often the intervals of ``privbandit cost`` cover the truth, on logs of worlds whose truth is known.
 
-``python benchmarks/coverage.py [--repetitions 30] [--logs small,wide,skewed,wrong]`` prints, for each log and agent,
+``python benchmarks/intervals.py [--repetitions 30] [--logs small,wide,skewed,wrong]`` prints, for each log and agent,
 the number of repetitions whose 95 % interval has the agent's true reward, and how often the check is alarmed.
 """
 

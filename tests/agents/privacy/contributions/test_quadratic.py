@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from privbandit_agents.joint.assortments.quadratic import doubts, improved, rounded
+from privbandit_agents.privacy.contributions.quadratic import doubts, improved, rounded
 
 HESSIAN = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 

@@ -1,4 +1,4 @@
-"""The audit of sparse joint agents: one user of a batch is replaced, later users' contexts read the estimate.
+"""The audit of FLIPHAT: one user of a batch is replaced, later users' contexts read the estimate.
 
 All other users are the adversary's. Those of the target's batch pin the first coordinate of the estimate far above
 the noise and hold the others at a fifth of it. Those of the next batch are probes: offered cos(phi) e_j against
@@ -28,24 +28,26 @@ class SparseGame(AgentGame):
     """The target's reward is as large as it may be, or as small; its features push half of the coordinates each way."""
 
     pair = "one user's reward R or -R at features +-x_max"
-    statistics = ("selected from the first half", "signed sum of values", "the same, values clipped", "both")
+    statistics = ("selected from the first half", "signed sum of values", "the same, values clipped")
     seen = f"the estimate after one batch, as {12 * (DIM - 1)} probe users read it from their actions"
     unseen = "later batches, and other pairs of records"
+    runs = 2000
     delta = 0.01
-    settings: ClassVar = {"M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "s": DIM} | {
-        "new": DIM // 2 + 1,  # a batch of ``clipped-iht`` selects half of the coordinates
-        "first": BATCH,
-    }
+    # one iteration keeps all coordinates: values reveal everything
+    settings: ClassVar = {"M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "s": DIM}
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
 
     def prepare(self) -> None:
-        limit, self.per_selection = self.clipped_to()
+        self.waiting = self.agent(0)  # for the target's batch; its past is public, and the same in all runs
+        limit = float(self.waiting.config.x_max)
         self.side = np.repeat([1.0, -1.0], DIM // 2)
         self.others = limit * np.concatenate([[1.0], np.full(DIM - 1, BASE)])
         self.target = limit * np.concatenate([[0.0], self.side])
-        self.waiting = self.agent(0)  # for the target's batch; its past is public, and the same in all runs
         while self.waiting.frozen_rounds() < BATCH:
             self.users(self.waiting, np.zeros(DIM), 0.0, self.waiting.frozen_rounds())
+
+    def play(self, world: int, runs: int, rng: Generator) -> Floats:
+        return np.stack([self.statistics_of(self.fresh(rng), world) for _ in range(runs)])
 
     def fresh(self, rng: Generator) -> AnyAgent:
         """Return an agent that silent users have brought to a batch of the right size, with noise of its own."""
@@ -53,22 +55,15 @@ class SparseGame(AgentGame):
         rekey(agent, rng)
         return agent
 
-    def clipped_to(self) -> tuple[float, float]:
-        """Return the largest feature that the agent does not clip, and how much a selection reveals beside a value."""
-        agent = self.agent(0)
-        if not hasattr(agent, "clip"):  # one iteration of ``fliphat`` keeps all coordinates: values reveal everything
-            return float(agent.config.x_max), 0.0
-        mechanism, pinned = agent.clip.mechanism, BATCH * agent.clip.sensitivity / 2
-        return float(agent.clip.feature_limit), float(mechanism.sigma**2 / mechanism.beta / pinned)
-
-    def statistic(self, agent: AnyAgent, world: int) -> Floats:
+    def statistics_of(self, agent: AnyAgent, world: int) -> Floats:
+        """Serve the batch in a world; return the statistics, shape (3,)."""
         self.serve(agent, world)
         ratios = read(agent)
         selected = np.abs(ratios) > 1e-3
         moved = np.where(selected, self.side * (ratios - BASE), 0.0)
         chosen, values = float(self.side @ selected), float(moved.sum())
         clipped = float(np.clip(moved, -1 / BATCH, 1 / BATCH).sum())  # to the target's shift of a value
-        return np.array([chosen, values, clipped, values + self.per_selection * chosen])
+        return np.array([chosen, values, clipped])
 
     def serve(self, agent: AnyAgent, world: int) -> None:
         """Serve the batch, the target first."""

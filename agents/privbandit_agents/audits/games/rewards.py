@@ -1,0 +1,159 @@
+"""Audits of joint agents that learn from rewards: many canaries in a run, and every release is read."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.counters import Decoder
+from privbandit_agents.base.agent import Array
+
+DIM, CANARIES = 8, 16
+UNITS: Array = np.eye(DIM, dtype=np.float32)
+
+
+def of_estimates(agent: Any, released: Floats) -> Floats:
+    """Return the moments in releases (users, d, models (d + 1)), whose last columns are the estimates."""
+    users, dim, _ = released.shape
+    units = np.array([agent.counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
+    thetas = released.reshape(users, dim, -1, dim + 1)[..., -1].swapaxes(1, 2).reshape(users, -1)
+    return np.asarray(thetas * units[:, None] * (agent.config.shift * 2 * np.sqrt(dim)))
+
+
+def of_windows(agent: Any, released: Floats) -> Floats:
+    """Return the moments, up to a factor, in the releases of windows of one user: noise of one counter, then of two."""
+    return np.asarray(released[..., -1] * np.sqrt([1.0, *[2.0] * (len(released) - 1)])[:, None])
+
+
+def of_steps(agent: Any, released: Floats) -> Floats:
+    """Return the sums of gradients in parameters (users, d), whose steps are so short that scores stay 0."""
+    stiff = np.array([agent.stiffness(t) for t in range(1, len(released) + 1)])
+    return np.cumsum(np.diff(released, axis=0, prepend=0.0) * stiff[:, None] / agent.config.rate, axis=0)
+
+
+def whitened(agent: Any, users: int, canaries: Array, columns: Array) -> Decoder:
+    """Return what decodes the releases of an agent's counter."""
+    return Decoder.of(agent.counter, users, canaries, columns)
+
+
+def in_two_windows(first: float) -> Callable[[Any, int, Array, Array], Decoder]:
+    """Return what adds up the readings of a canary's own window, times ``first``, and of the next one."""
+
+    def decoded(agent: Any, users: int, canaries: Array, columns: Array) -> Decoder:
+        projection = np.eye(users)[canaries + 1] + first * np.eye(users)[canaries]
+        return Decoder(projection, columns, np.zeros((len(canaries), len(canaries))))
+
+    return decoded
+
+
+class RewardGame(AgentGame):
+    """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
+
+    Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
+    0: later releases still depend on the canaries. The ridge is so large that theta is the noisy moment in units
+    that are known.
+
+    If arms share a context, half of the canaries get each of two arms. Contexts are so large that the features are a
+    unit vector, and each block of the counter has eight canaries. Rewards are 1 or 0, and 1/2 counts as 0.
+    """
+
+    part = "rewards"
+    pair = "reward 1 or -1 at a unit vector"
+    canaries = CANARIES
+    seen = f"the estimate after each of {2 * CANARIES} users"
+    unseen = "the Gram matrix, and other pairs of records"
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
+    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
+    runs = 1500
+    users: int = 2 * CANARIES
+    blocks: int = 1
+    """Models of arms."""
+    moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
+    decoded: Callable[[Any, int, Array, Array], Decoder] = staticmethod(whitened)
+
+    def prepare(self) -> None:
+        """Prepare how the canaries' rewards are read."""
+        places = np.arange(self.canaries)
+        columns = places // DIM % self.blocks * (DIM + 1) + places % DIM
+        self.decoder = self.decoded(self.agent(0), self.users, places, columns)
+        self.covers = self.decoder.covers
+
+    def served(self, agent: Any, coins: Floats) -> Floats:
+        """Serve the canaries and then the others; return the noisy moments, shape (users, columns)."""
+        released = []
+        for t, reward in enumerate([*coins, *np.zeros(self.users - len(coins))]):
+            unit = UNITS[t % DIM]
+            if self.blocks > 1:
+                agent.update(1e6 * unit, t // DIM % self.blocks, (1 + reward) / 2)
+            else:
+                agent.update(np.stack([unit, unit]), 0, reward)
+            released.append(np.array(agent.release))
+        return self.moments(agent, np.array(released))
+
+    def scores(self, readings: Floats) -> Floats:
+        return self.decoder(readings)
+
+
+RewardGame.besides = (
+    Variant(
+        RewardGame,
+        {
+            "part": "rewards in the blocks of two arms",
+            "pair": "reward 1 or 0 of an arm, at a unit vector",
+            "seen": f"the estimates of two arms that share a context, after each of {2 * CANARIES} users",
+            "world": {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES},
+            "runs": 800,
+            "blocks": 2,
+        },
+    ),
+)
+ONE_USER = {
+    "pair": "reward 1 or -1 at a unit vector",
+    "canaries": DIM,
+    "users": DIM + 1,
+    "unseen": "longer windows, the Gram matrix, and other pairs of records",
+    "settings": {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES},
+    "runs": 800,
+    "moments": of_windows,
+}
+"""Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary."""
+KEPT_SUMS = Variant(
+    RewardGame,
+    ONE_USER
+    | {
+        # were the noise of the first not in the second any more, they would be two looks at the same record
+        "part": "sums kept from the window before",
+        "seen": "the estimate in a canary's window of one user and in the next one, added up",
+        "decoded": in_two_windows(1.0),
+    },
+)
+COUNTED_AGAIN = Variant(
+    RewardGame,
+    ONE_USER
+    | {
+        # it has the record twice if a user is counted in the next window, too
+        "part": "users counted in the next window",
+        "seen": "the estimate in the window after a canary's window of one user",
+        "decoded": in_two_windows(0.0),
+    },
+)
+WINDOWS = Variant(
+    RewardGame,
+    {
+        "unseen": "further windows, the Gram matrix, and other pairs of records",
+        "settings": RewardGame.settings | {"window": 4 * CANARIES},
+        "besides": (KEPT_SUMS, COUNTED_AGAIN),
+    },
+)
+STEPS = Variant(
+    RewardGame,
+    {
+        "seen": f"the parameters after each of {2 * CANARIES} users",
+        "unseen": "larger batches, random features, and other pairs of records",
+        "settings": {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES},
+        "moments": of_steps,
+    },
+)
+"""A batch is one user, so that a canary's gradient is its reward times its unit vector."""

@@ -50,7 +50,9 @@ def test_features_between_the_places_have_the_kernel_for_inner_products() -> Non
     assert KernelFeatures.of(x, 1.0, 7).dim == 7
 
 
-@pytest.mark.wide_at("config0-labels0", "config0-labels2", "config0-labels3", "config0-labels4", "config2-*")
+@pytest.mark.wide_at(
+    "config0-labels0", "config0-labels2", "config0-labels3", "config0-labels4", "config2-*", "config0-labels1"
+)
 @pytest.mark.parametrize("labels", [[], [1], [1, 1, 1], [0, 1], [0, 0, 0, 1], [0, 1] * 5])
 @pytest.mark.parametrize("config", [{}, {"gamma": 0.5}, {"gamma": 2.0, "inverse_ridge": 1.0}])
 def test_public_rows_of_every_number_and_hostile_contexts(labels: list[int], config: dict[str, Any]) -> None:

@@ -247,6 +247,7 @@ def test_refusals() -> None:
         replay(log, make("linucb", from_log(log, "logistic"), seed=0))
 
 
+@pytest.mark.wide
 def test_replay_keeps_a_share_of_uniform_rows_and_agrees_with_the_world() -> None:
     log = made_log(n=9000, uniform=True)
     world = from_log(log, "logistic")

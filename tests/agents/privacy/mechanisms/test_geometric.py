@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(1)])
 def test_a_coin_of_exp_has_its_chance(x: Fraction) -> None:
-    rng, n = np.random.default_rng(0), 20_000
+    rng, n = np.random.default_rng(0), 10_000
     found = sum(chance_of_exp(x, rng) for _ in range(n)) / n
     assert abs(found - math.exp(-x)) <= 5 * 0.5 / n**0.5 and (x or found == 1)
 

@@ -103,6 +103,7 @@ class Spoilt(ArmProblem):
         return shown
 
 
+@pytest.mark.wide_at("kernel-ldp-*")
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord")
 @pytest.mark.parametrize(
     ("name", "family"),

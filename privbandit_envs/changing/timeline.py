@@ -88,7 +88,7 @@ class Timeline(Problem):
         for user, new in changes.shifts.items():
             if given := [name for name in first.hidden if name in new]:
                 raise ValueError(
-                    f"the shift at {user} says {given[0]}, the parameter, which shifts leave; jumps change it."
+                    f"the shift at {user} gives {given[0]}, the parameter, which shifts leave; jumps change it."
                 )
         keys = seed.spawn(2 * len({*changes.jumps, *changes.shifts}) + 1)
         for user in sorted({*changes.jumps, *changes.shifts}):

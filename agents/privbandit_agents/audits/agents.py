@@ -47,7 +47,8 @@ class Variant:
 
     @property
     def besides(self) -> tuple["type[AgentGame] | Variant", ...]:
-        return self.values.get("besides", ())
+        named: tuple[type[AgentGame] | Variant, ...] = self.values.get("besides", ())
+        return named
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

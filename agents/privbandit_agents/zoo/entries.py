@@ -184,7 +184,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "sw-ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
-        "ldp-linucb whose server forgets old reports",
+        "ldp-linucb with a server that forgets old reports",
         "linear sparse: local, real, secure",
         window=20_000,
     ),
@@ -216,7 +216,12 @@ AGENTS: dict[str, Entry] = {
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
-        "private comparison of two arms, beside plain regression",
+        "private comparison of two arms, and plain regression",
+        "linear sparse: local, exact, secure",
+    ),
+    "ldp-lasso": ours(
+        "local.sparse.ldp_lasso:LDPLasso",
+        "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
         "linear sparse: local, exact, secure",
     ),
     "ldp-clicks": ours(
@@ -312,12 +317,15 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:RewardGame",
+        "games.rewards:WITH_BATCHES",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
         "linear sparse labels clicks smooth: joint, exact, secure",
+        "games.joint:FIRST",
+        runs=12_000,
+        audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
@@ -337,7 +345,7 @@ AGENTS: dict[str, Entry] = {
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
@@ -345,7 +353,7 @@ AGENTS: dict[str, Entry] = {
         "optimism on private means of runs that double (Azize and Basu 2022)",
         "arms: joint, exact, secure",
         "games.joint:FIRST",
-        runs=12_000,
+        runs=6000,
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
@@ -370,6 +378,12 @@ AGENTS: dict[str, Entry] = {
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
+        "linear sparse: joint, exact, secure",
+        CHECKS,
+    ),
+    "private-lasso": ours(
+        "joint.sparse.private_lasso:PrivateLasso",
+        "sparse bandits by hard thresholding in episodes, jointly private (after Shukla 2024)",
         "linear sparse: joint, exact, secure",
         CHECKS,
     ),
@@ -410,7 +424,17 @@ AGENTS: dict[str, Entry] = {
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-clicks", "ldp-ucb", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *(
+            "auto-local",
+            "prec-ts",
+            "ldp-lasso",
+            "ldp-clicks",
+            "ldp-ucb",
+            "ldp-mnl",
+            "kernel-ldp",
+            "lpct",
+            "warm-ldp-sgd",
+        ),
         *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
@@ -426,7 +450,18 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
+        *(
+            "squarecb",
+            "regcb",
+            "ts-mnl",
+            "ldp-linucb",
+            "ldp-sgd",
+            "ldp-glm",
+            "lplr",
+            "phist",
+            "pglm",
+            "psgd-linear",
+        ),
         *(
             "smooth-ldp",
             "shuffle-linucb",
@@ -435,6 +470,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "reward-dp-linucb",
             "dp-se",
             "fliphat",
+            "private-lasso",
             "dpmnl",
             "dpmnl-approx",
             "ppo",

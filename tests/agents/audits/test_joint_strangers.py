@@ -15,6 +15,7 @@ from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.joint import FIRST, JointGame
 from privbandit_agents.audits.games.schedules import ScheduleGame
 from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.audits.registry import games
 from privbandit_agents.audits.views.readings import Exact, Layout, Readings
 from privbandit_agents.testing.audit import check_audit
@@ -33,8 +34,9 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(JointGame, key, value)
     for key, value in {"pilots": 10, "heats": ((4, 20),), "fits": 200, "runs": 600}.items():
         monkeypatch.setitem(FIRST.values, key, value)
-    for key, value in {"PILOTS": 100, "SCOUTS": 1, "USERS_A_RUN": 64}.items():
+    for key, value in {"PILOTS": 100, "SCOUTS": 1}.items():
         monkeypatch.setattr(batches, key, value)
+    monkeypatch.setattr(BatchCanaries, "company", staticmethod(lambda env: drawn(env)[:64]))
     monkeypatch.setattr(schedule, "USERS_A_RUN", 32)
     for key, value in {"pilots": 20, "fits": 40, "runs": 150, "most": 1, "seeds": 1}.items():
         monkeypatch.setattr(ScheduleGame, key, value)

@@ -1,13 +1,17 @@
 """Games with devices: work that is done once gives what doing it again would give."""
 
+from pkgutil import resolve_name
+
 import numpy as np
 import pytest
-from privbandit_agents.audits.agents import AgentGame
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.joint import FIRST, JointGame
 from privbandit_agents.audits.games.local import LocalGame
-from privbandit_agents.audits.games.servers import alike
+from privbandit_agents.audits.games.servers import alike, new
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.labels import Labels
+from privbandit_agents.zoo.registry import find
 
 
 def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +39,18 @@ def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
     stronger = game.stronger(1.25)
     assert stronger is not None and stronger.scene.words == game.scene.words
     assert stronger.scene.agent.config.epsilon == 1.25 and game.scene.agent.config.epsilon == 1.0
+
+
+def test_a_variant_has_other_values_and_no_further_games() -> None:
+    first, windows = FIRST, find("sw-jdp-linucb").audit
+    assert (first.part, first.times, first.delta, first.besides) == ("first release", 1, JointGame.delta, ())
+    assert first.game is JointGame and JointGame.times == 12 and len(JointGame.besides) == 3
+    assert [game.part for game in resolve_name(windows).besides] == [
+        "sums kept from the window before",
+        "users counted in the next window",
+    ]
+    game = Variant(LocalGame, {"pilots": 64, "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
+    assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
 
 
 def test_vectors_of_equal_records_are_computed_once_and_others_as_they_are() -> None:

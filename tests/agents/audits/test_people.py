@@ -113,6 +113,11 @@ def test_means_of_people_are_not_refuted(visits: int) -> None:
     assert not refuted(joint.PERSON, "jdp-linucb", visits, 400, averaged="mean")
 
 
+@pytest.mark.wide
+def test_where_rewards_are_protected_nothing_else_is_replaced() -> None:
+    assert not refuted(joint.PERSON, "reward-dp-linucb", 43, 120, growth=4.0)
+
+
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(JDPLinUCB, marks=pytest.mark.wide), LDPGreedy, pytest.param(ShuffleLinUCB, marks=pytest.mark.wide)],

@@ -1,8 +1,10 @@
 """The game of canaries with any joint agent: one in each batch of users."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,20 +34,25 @@ class BatchCanaries(AgentGame):
     unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
     runs, budget = 1200, 400_000
     presumes = True
+    company: Callable[[gym.Env[Any, Any]], Records] = staticmethod(drawn)
+    """Draws the others."""
+    after: int = 0
+    """Canaries come after this number of users."""
     runs_of_few: ClassVar[int] = 6000
     last = False
 
     def prepare(self) -> None:
-        self.others = drawn(self.env)
+        self.others = self.company(self.env)
         self.times, self.width = self.changes()
-        self.canaries = len(self.times) - 1
+        self.batches = len(self.times) - 1
+        self.places = [k for k in range(self.batches) if self.times[k] >= self.after]
+        self.canaries = len(self.places)
         if not self.canaries:
             return
-        self.batches, self.places = self.canaries, list(range(self.canaries))
         while 2 * self.times[-1] <= self.most:
             self.times.append(2 * self.times[-1])
         self.users_a_run = 2 * self.times[-1]
-        scenes, self.pilots = joint_pairs(self.env, self.others, self.agent(0)), self.afforded(PILOTS)
+        scenes, self.pilots = joint_pairs(self.env, drawn(self.env), self.agent(0)), self.afforded(PILOTS)
         self.records = scenes[0].records
         noise = self.noise()
         some = np.unique(np.linspace(0, self.canaries - 1, 4).astype(int))
@@ -70,8 +77,8 @@ class BatchCanaries(AgentGame):
         # share of a lone canary's strength that its runs leave open
         unsure = 0.3 if (self.presumed or self.claim).rho is None else 0.06
         worth = np.cumsum(strength[order]) / ranks * (1 - unsure / np.sqrt(ranks))
-        self.places = sorted(order[: int(worth.argmax()) + 1].tolist())
-        self.canaries, move = len(self.places), move[:, self.places]
+        kept = sorted(order[: int(worth.argmax()) + 1].tolist())
+        self.places, self.canaries, move = [self.places[k] for k in kept], len(kept), move[:, kept]
         # few canaries say little about their noise in one run
         self.runs = self.runs_of_few if self.canaries <= 4 else self.runs
         coins = np.random.default_rng(8).choice([-1.0, 1.0], (self.pilots, self.canaries))
@@ -84,7 +91,7 @@ class BatchCanaries(AgentGame):
 
     def changes(self) -> tuple[list[int], int]:
         """Return after how many users the release changes in a trial run, 0 first, and how many numbers it has."""
-        self.most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
+        self.most = min(len(self.others.feedback), getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
         times = changes(self.agent(0), self.others[: self.most], most=self.canaries)
         agent, told = self.agent(0), np.zeros(0)
         for look in transcript(agent, portions(self.others, times)):

@@ -73,9 +73,8 @@ class JointGame(AgentGame):
         self.others = drawn(self.env)
         self.looks = self.trial()
         self.ids = np.arange(1, self.looks[-1] + 1)
-        self.ids[np.linspace(0, self.looks[-1] - 1, min(self.visits or 1, self.looks[-1])).astype(int)] = (
-            0  # the target
-        )
+        came = np.linspace(0, self.looks[-1] - 1, min(self.visits or 1, self.looks[-1])).astype(int)
+        self.ids[came] = 0  # the target
         self.users_a_run = self.looks[-1] + PROBES * len(self.looks)
         super().prepare()
 
@@ -199,7 +198,6 @@ PERSON = Variant(
         "unseen": "other times of the person's visits, and records that differ from visit to visit",
         "presumes": True,
         "runs": 2000,
-        "pilots": 24,
         "fits": 600,
         "heats": ((3, 100),),
         "among": 0,

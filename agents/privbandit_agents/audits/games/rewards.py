@@ -7,7 +7,9 @@ import numpy as np
 
 from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
+from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.counters import Decoder
+from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.base.agent import Array
 
 DIM, CANARIES = 8, 16
@@ -96,19 +98,37 @@ class RewardGame(AgentGame):
         return self.decoder(readings)
 
 
-RewardGame.besides = (
-    Variant(
-        RewardGame,
-        {
-            "part": "rewards in the blocks of two arms",
-            "pair": "reward 1 or 0 of an arm, at a unit vector",
-            "seen": f"the estimates of two arms that share a context, after each of {2 * CANARIES} users",
-            "world": {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES},
-            "runs": 800,
-            "blocks": 2,
-        },
-    ),
+BLOCKS = Variant(
+    RewardGame,
+    {
+        "part": "rewards in the blocks of two arms",
+        "pair": "reward 1 or 0 of an arm, at a unit vector",
+        "seen": f"the estimates of two arms that share a context, after each of {2 * CANARIES} users",
+        "world": {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES},
+        "runs": 800,
+        "blocks": 2,
+    },
 )
+RewardGame.besides = (BLOCKS,)
+CROWD = 2700
+"""Users: at epsilon = 1 two batches end among them."""
+BATCHES = Variant(
+    BatchCanaries,
+    {
+        # all others have one record, so that noise hides every other direction: the counter ends, and batches follow
+        "part": "batches after the counter",
+        "seen": "the sums of batches after the counter",
+        "unseen": "users who are neither first nor last of their batch, the counter, and other pairs of records",
+        "world": {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": CROWD},
+        "settings": {"growth": 34.0, "horizon": CROWD},
+        "company": lambda env: drawn(env, 1)[np.zeros(CROWD, int)],
+        "after": 1000,
+        "runs": 600,
+        "runs_of_few": 600,
+        "budget": 0,
+    },
+)
+WITH_BATCHES = Variant(RewardGame, {"besides": (BLOCKS, BATCHES)})
 ONE_USER = {
     "pair": "reward 1 or -1 at a unit vector",
     "canaries": DIM,

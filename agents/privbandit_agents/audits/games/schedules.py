@@ -57,7 +57,8 @@ class ScheduleGame(AgentGame):
         told = [look.release for look in transcript(self.agent(0), one_by_one)]
         if len({len(release) for release in told}) > 1:
             return slice(None)
-        return np.flatnonzero(~(np.diff(np.array(told), axis=0) != 0).all(axis=0)).tolist()
+        found: list[int] = np.flatnonzero(~(np.diff(np.array(told), axis=0) != 0).all(axis=0)).tolist()
+        return found
 
     def schedule(self, seed: int, users: Records, start: int | None) -> Floats:
         return schedule(self.agent(seed), users[: self.users_a_run], self.columns, start)

@@ -30,6 +30,7 @@ _FAMILIES = {
     "Classification": "privbandit_envs.families.classification:ClassificationProblem",
     "Clicks": "privbandit_envs.families.clicks:ClicksProblem",
     "Bandit": "privbandit_envs.families.arms:BanditProblem",
+    "Smooth": "privbandit_envs.families.smooth:SmoothProblem",
 }
 for _name, _problem in _FAMILIES.items():
     register(f"privbandit/{_name}-v0", _problem)

@@ -72,6 +72,11 @@ class Place:
         """Public features and labels (X_Q, y_Q), where the family has them."""
         return self._world.public_data
 
+    @property
+    def auxiliary_data(self) -> tuple[Array, Array, Array] | None:
+        """Records of users who came before (contexts, arms, rewards), where the family has them."""
+        return self._world.auxiliary_data
+
     def bookmark(self) -> Bookmark:
         """Return the place of the next user, as JSON values."""
         return {"seed": self._seed, "left": self._left, "begun": self._first, "stream": self._opened().bookmark()}

@@ -108,7 +108,7 @@ def warn_of_log(label: str, others: Sequence[str]) -> None:
     """Warn if a table of labels looks like a log of decisions: the bandit would learn to imitate the policy in it."""
     signs = [name for name in others if name.lower() in ("reward", "click", "propensity")]
     if signs or label.lower() in ("action", "arm", "treatment"):
-        why = f"column {signs[0]!r} stands beside it" if signs else "that is the name of a decision"
+        why = f"column {signs[0]!r} is there too" if signs else "that is the name of a decision"
         warnings.warn(
             f"label={label!r} makes the decisions of a log the right answers ({why}): a bandit would learn to repeat "
             "them. privbandit_agents.Log.from_table(table, action=, reward=, propensity=) reads a log.",

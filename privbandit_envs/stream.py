@@ -68,6 +68,7 @@ class World:
         blueprint = self._draw(SeedSequence(0))  # a throw-away world checks the values and has the spaces
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
+        self.auxiliary_data: tuple[Array, Array, Array] | None = getattr(blueprint, "auxiliary_data", None)
         self.people = people
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:
@@ -334,14 +335,14 @@ def check_people(people: Returns, world: Problem, shifts: bool) -> None:
             own = world.users(0, 1, default_rng(0))
             most = 2**28 // own.nbytes  # people with contexts of their own
             if people.people > most:
-                taken = f"at most {most} with person_spread, whose contexts take 256 MiB"
+                taken = f"at most {most} with person_spread: their contexts take 256 MiB"
                 raise ValueError(f"people must be {taken}; got {people.people}.")
             world.again(own, own, people.spread)
         return
     if people.people > world.n_rows:
         raise ValueError(f"people must be at most {world.n_rows}, the rows of the data; got {people.people}.")
     if people.spread is not None:
-        raise ValueError(f"person_spread must be None for data, whose rows are as they are; got {people.spread}.")
+        raise ValueError(f"person_spread must be None for data, since rows are fixed; got {people.spread}.")
     if shifts:
         raise ValueError(f"people cannot be combined with shifts of data, which change the rows; got {people.people}.")
 

@@ -48,9 +48,7 @@ def refuse_absent(masks: Masks, actions: ArrayLike) -> None:
     if not present.all():
         at = int(np.flatnonzero(~present)[0])
         there = shown(np.flatnonzero(masks[at]).tolist())
-        raise ValueError(
-            f"action must be an arm that is present, as info['action_mask'] says: {there}; got {chosen[at]}."
-        )
+        raise ValueError(f"action must be an arm that info['action_mask'] marks as present: {there}; got {chosen[at]}.")
 
 
 def masks_of(given: ArrayLike, shape: tuple[int, ...], name: str = "action_mask") -> Masks:

@@ -53,8 +53,7 @@ def check_everyone_once(horizon: int, people: int, population: str) -> None:
     """Raise ValueError if an episode has more users than there are people, and nobody is to come twice."""
     if population == WITHOUT and horizon > people:
         raise ValueError(
-            f"horizon must be at most {people}, as many as there are people, with population={WITHOUT!r}; "
-            f"got {horizon}."
+            f"horizon must be at most {people}, the number of people, with population={WITHOUT!r}; got {horizon}."
         )
 
 

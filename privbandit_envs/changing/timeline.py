@@ -82,12 +82,13 @@ class Timeline(Problem):
         first = self.worlds[0]
         self.observation_space, self.action_space = first.observation_space, first.action_space
         self.public_data, self.n_rows = getattr(first, "public_data", None), first.n_rows
+        self.auxiliary_data = getattr(first, "auxiliary_data", None)
         if (changes.jumps or changes.drift) and not first.hidden:
             raise ValueError(f"{type(first).__name__} has no hidden parameter that could jump or drift.")
         for user, new in changes.shifts.items():
             if given := [name for name in first.hidden if name in new]:
                 raise ValueError(
-                    f"the shift at {user} says {given[0]}, the parameter, which shifts leave; jumps change it."
+                    f"the shift at {user} gives {given[0]}, the parameter, which shifts leave; jumps change it."
                 )
         keys = seed.spawn(2 * len({*changes.jumps, *changes.shifts}) + 1)
         for user in sorted({*changes.jumps, *changes.shifts}):

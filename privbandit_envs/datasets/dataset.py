@@ -31,13 +31,13 @@ class Dataset:
         if self.X.shape != (len(self.y), len(self.feature_names)) or not self.feature_names:
             raise ValueError(f"X must have one row a label and one column a feature; got shape {self.X.shape}.")
         if not all(np.isfinite(self.X[rows]).all() for rows in row_blocks(len(self.y))):
-            raise ValueError("X must be finite; fill in or leave out what is missing.")
+            raise ValueError("X must be finite; fill in or leave out missing values.")
         if len(self.label_names) < 2:
             raise ValueError(f"a data set needs at least two different labels; got {list(self.label_names)}.")
         self.X.flags.writeable = self.y.flags.writeable = False
         if self.public is not None:
             if self.public.shape != self.y.shape or self.public.all() or not self.public.any():
-                raise ValueError("public must say of every row whether it is, and leave both kinds.")
+                raise ValueError("public must be true or false for every row, and leave rows of both kinds.")
             self.public.flags.writeable = False
 
     def __deepcopy__(self, memo: object) -> "Dataset":

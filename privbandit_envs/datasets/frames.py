@@ -69,7 +69,7 @@ def armed(table: Table, user: str, reward: str, public: str | None = None) -> Ar
     sizes = np.bincount(who)
     if len(other := np.flatnonzero(sizes != sizes[0])):
         found = f"{shown(people[0])} has {sizes[0]} and {shown(people[other[0]])} has {sizes[other[0]]}"
-        raise ValueError(f"every person must have as many rows as there are arms; in column {shown(user)} {found}.")
+        raise ValueError(f"every person must have one row for each arm; in column {shown(user)} {found}.")
     order = np.argsort(who, kind="stable").reshape(len(people), sizes[0])
     features, rewards = matrix(columns, names)[order], matrix(columns, [reward])[order][..., 0]
     if not (np.abs(rewards) <= 1).all():
@@ -218,7 +218,7 @@ def flags(columns: Columns, public: str | None) -> NDArray[np.bool_] | None:
     words = [str(value).lower() for value in columns[public].tolist()]
     if strange := set(words) - YES - NO:
         raise ValueError(
-            f"column {shown(public)} must say of every row whether it is public, 0 or 1; got {shown(min(strange))}."
+            f"column {shown(public)} must be 1 for public rows and 0 for others; got {shown(min(strange))}."
         )
     found = np.array([word in YES for word in words])
     if found.all() or not found.any():

@@ -50,7 +50,7 @@ class BanditProblem(ArmProblem):
     ) -> None:
         one_of(("float32", "float64"), dtype=dtype)
         if means is not None and gap is not None:
-            raise ValueError(f"means and gap both say the arms' means; leave one out, got gap = {shown(gap)}.")
+            raise ValueError(f"means and gap both set the arms' means; leave one out, got gap = {shown(gap)}.")
         given = None if means is None else numbers(len(np.atleast_1d(means)), means=means)
         arms = count(n_arms=(10 if given is None else len(given)) if n_arms is None else n_arms)
         self.observation_space, self.action_space = Discrete(1), Discrete(arms)

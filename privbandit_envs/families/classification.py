@@ -103,7 +103,7 @@ class ClassificationProblem(ArmProblem):
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
             if population == WITHOUT:
                 raise ValueError(
-                    f"population must be {WITH!r} for {SYNTHETIC}, whose users are all new; got {WITHOUT!r}."
+                    f"population must be {WITH!r} for {SYNTHETIC}, where all users are new; got {WITHOUT!r}."
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:

@@ -131,7 +131,7 @@ class LinearProblem(ArmProblem):
             raise ValueError(f"rotate must be True or False; got {shown(rotate)}.")
         if rotate:
             if design in ("sphere", "heavy"):
-                raise ValueError(f"rotate must be False for design {design!r}, whose law has no direction; got True.")
+                raise ValueError(f"rotate must be False for design {design!r}: its law has no direction; got True.")
             # the only draw of a turned world that the straight one lacks, so it comes last
             self._turn(np.asarray(scipy.stats.special_ortho_group.rvs(dim, random_state=rng), np.float64))
 

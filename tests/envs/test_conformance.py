@@ -25,6 +25,8 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("privbandit/Assortment-v0", {"source": "expedia-sample", "join": "concatenated", "revenues": "random"}),
     ("privbandit/Clicks-v0", {"support": 40, "link": "identity", "imbalance": 0.1, "dtype": "float64"}),
     ("privbandit/Bandit-v0", {"n_arms": 3, "gap": "hard", "dtype": "float64"}),
+    ("privbandit/Smooth-v0", {"rewards": "scales", "dim": 3, "margin": 0.5, "n_auxiliary": 9, "dtype": "float64"}),
+    ("privbandit/Smooth-v0", {"support": 30, "n_arms": 2, "dim": 1}),
     ("privbandit/Classification-v0", {"source": "wine", "n_public": 20}),
     ("privbandit/Classification-v0", {"source": "digits", "dtype": "float64"}),
 ]

@@ -125,7 +125,7 @@ class Guarantee:
         cls, epsilon: float, delta: float, reference: str, proven: bool = True, arithmetic: Arithmetic = "real"
     ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
-        protects = f"{RECORD}, from the server on"
+        protects = f"{RECORD}, from the server and everyone else"
         return cls("local", epsilon, delta, None, SAME, protects, proven, reference, arithmetic)
 
     @classmethod

@@ -173,7 +173,7 @@ def propensities(
         here = True if mask is None else checked(agent, mask, len(contexts))[users, actions]
         return Probabilities.of(np.where(here, smooth, 0.0), error, law.draws)
     if mask is not None:
-        raise TypeError(f"masks say which arms are present, and {agent.name} plays sets.")
+        raise TypeError(f"masks mark the arms that are present, and {agent.name} plays sets.")
     drawn, random = sampled(agent, contexts, draws, default_rng() if rng is None else rng)
     hits = (drawn == actions).all(axis=-1).sum(axis=0)
     if not random:

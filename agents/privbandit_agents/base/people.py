@@ -115,7 +115,9 @@ class Seen:
         if bits.shape != self.bits.shape or bits.dtype != np.uint8 or others.dtype != np.int64:
             raise ValueError(f"people must be {self.most} bits, and integers")
         if type(counted) is not int or not len(others) + int(np.bitwise_count(bits).sum()) <= counted <= self.most:
-            raise ValueError(f"counted must be as many as have a bit, and at most {self.most}; got {counted!r:.20}")
+            raise ValueError(
+                f"counted must be the number of devices with a bit, and at most {self.most}; got {counted!r:.20}"
+            )
         self.bits, self.others, self.counted, self.lost = bits.copy(), set(others.tolist()), counted, False
         self._asked = None
 

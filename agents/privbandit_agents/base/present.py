@@ -70,7 +70,9 @@ def are_masks(given: object, action_space: object) -> bool:
 def owned(kind: type) -> TypeError:
     """Return the error of an agent that keeps something else as ``present``."""
     way_out = "give what your agent keeps another name"
-    return TypeError(f"{kind.__name__}.present belongs to the base class, and says which arms are present: {way_out}.")
+    return TypeError(
+        f"{kind.__name__}.present belongs to the base class, and marks the arms that are present: {way_out}."
+    )
 
 
 def seen_by(agent: Any, context: Array, instead: NDArray[np.intp]) -> Array:

@@ -110,7 +110,7 @@ class PrivateSettings(Settings):
 
     Attributes:
         people: n, a public bound on how many people come: the promise is then to persons, and the first visit of each
-            counts. Visits of whoever is new after n people are served and not counted. None: it is to visits.
+            counts. Visits of further people are served and not counted. None: the promise is to visits.
     """
 
     people: Count | None = field(default=None, kw_only=True)

@@ -139,7 +139,7 @@ def as_json(value: object, name: str = "the state") -> str:
     except TypeError as error:
         for key, inner in value.items() if isinstance(value, dict) else ():
             as_json(inner, str(key))
-        way_out = "keep an array, or numbers of Python's own, and name in `fixed` what is no state"
+        way_out = "keep an array, or numbers of Python's own, and name in `fixed` the attributes that are no state"
         raise TypeError(f"{name} cannot be saved: {error}; {way_out}.") from None
 
 

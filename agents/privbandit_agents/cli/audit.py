@@ -120,7 +120,7 @@ def verdict(found: Sequence[Found], confidence: float) -> str:
             f" by {part}" if part and len(found) > 1 else ""
         )
     if presumed:
-        lines.append(f"if all noise is Gaussian, as the agent says: {said(presumed, confidence, len(found) > 1)}")
+        lines.append(f"if all noise is Gaussian, as the agent declares: {said(presumed, confidence, len(found) > 1)}")
     return "\n".join(lines)
 
 
@@ -214,7 +214,7 @@ def progress_of(what: str, total: int, console: Console) -> Iterator[Callable[[i
 def power_text(claim: Claim, power: dict[float, float]) -> str:
     """Return in words which share of such audits refute a claim, if the true epsilon is larger by a factor."""
     if not power:
-        return "unknown: nothing says how to make the target's epsilon larger"
+        return "unknown: the target has no larger epsilon to compare with"
     name = "epsilon" if np.isfinite(claim.epsilon) else "rho"
     told = [f"{100 * share:.0f} if it is {getattr(claim.times(factor), name):.3g}" for factor, share in power.items()]
     return ", ".join(told).replace(" if it is", f" of 100 such audits refute the claim if the true {name} is", 1)
@@ -227,7 +227,7 @@ def result_lines(found: Found, calibration: str) -> Iterator[str]:
     rows.append(("claimed", claim_text(result.claim)))
     rows.append((f"found ({100 * result.confidence:.6g} %)", bound_text(result)))
     rows.append(("event", result.event))
-    guessed = f"{result.runs:,}, each with {game.canaries} canaries, whose coins are guessed"
+    guessed = f"{result.runs:,}, each with {game.canaries} canaries; the audit guesses their coins"
     rows.append(("runs", guessed if game.canaries else f"{result.runs:,} fresh ones of each world"))
     if power is not None:
         nothing = "none: nothing that was looked at moved"

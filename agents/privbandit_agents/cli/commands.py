@@ -268,7 +268,7 @@ def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: s
     else:
         print("no trial could be run to its end, so there are no best settings.", file=sys.stderr)
     if failed:
-        why = "" if told["lost"] else f"; {folder / 'tuned.json'} says why"
+        why = "" if told["lost"] else f"; {folder / 'tuned.json'} has the reasons"
         print(f"{failed} of the runs failed{why}.", file=sys.stderr)
     return UNFINISHED if failed or told["lost"] or not told["final"] else 0
 
@@ -449,7 +449,7 @@ def check_results(folder: Path) -> None:
             pass
         for inner in (folder / name for name in ("trials", "unfinished", "tensorboard", "tensorboard-trials")):
             if os.path.lexists(inner) and not inner.is_dir():
-                raise UsageError(f"--out: {inner} must be a folder; move what is there.")
+                raise UsageError(f"--out: {inner} must be a folder; move the file that is there.")
 
 
 def execute(

@@ -331,7 +331,7 @@ def verdict(gaps: Sequence[Gap]) -> str:
     if off:
         one = off[0]
         return (
-            f"Warning: for {one.policy} the model says {one.simulated:.4g} and the log {one.logged:.4g} +- "
+            f"Warning: for {one.policy} the model gives {one.simulated:.4g} and the log {one.logged:.4g} +- "
             f"{1.96 * one.error:.2g}: the model of rewards is wrong. Rewards per user are corrected by the log; how "
             "well agents learn is not."
         )
@@ -436,7 +436,7 @@ def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
             f"{made.people:,} persons counts once."
         )
     else:
-        found.append("The unit of privacy is a visit: somebody who comes k times is promised up to k epsilon.")
+        found.append("The unit of privacy is a visit: for a person who comes k times the promise is up to k epsilon.")
     found.append("The promise is for future users; those in the log are in this page's numbers without privacy.")
     return found
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from privbandit_agents.experiments.usage import UsageError
 
 EXITS = (
-    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an error of privbandit's own; 4 some of the work "
-    "failed or could not be written; 130 stopped. PRIVBANDIT_TRACEBACK=1 shows where an error of its own comes from."
+    "Exit codes: 0 good; 1 a checked claim fails; 2 bad usage; 3 an internal error; 4 some work failed or "
+    "could not be written; 130 interrupted. PRIVBANDIT_TRACEBACK=1 shows the traceback of an internal error."
 )
 ABOUT = "Benchmark contextual bandits, private and not."
 
@@ -89,12 +89,12 @@ def output(help: str, **how: Any) -> Option:
     return opt("--out", "-o", help=help, hidden=("--output",), type=Path, metavar="PATH", **how)
 
 
-SET = several("--set", "KEY=VALUE", "A setting: env.KEY, agent.KEY, NAME.KEY, or KEY of whoever has it")
+SET = several("--set", "KEY=VALUE", "A setting: env.KEY, agent.KEY, NAME.KEY, or a KEY that only one of them has")
 USERS = opt(
     "--users", "-n", help="Users of each run.  [default: the environment's]", hidden=("--horizon",), type=whole,
     metavar="N",
 )  # fmt: skip
-SEEDS = opt("--seeds", help="How many seeds, or a list: 10, [3, 5].  [default: 1]", metavar="N")
+SEEDS = opt("--seeds", help="Number of seeds, or a list: 10, [3, 5].  [default: 1]", metavar="N")
 ENVS = several("--env", "ID", "Environment, such as privbandit/Linear-v0")
 AGENTS = several("--agent", "NAME", "Agent, or file.py:Class of yours")
 OUT = output("Folder of the results.  [default: runs/...]")
@@ -124,7 +124,7 @@ VERBS: dict[str, Verb] = {
     ),
     "show": Verb(
         "Show the manual page of a name.",
-        "Show the manual page of a name: what it is, what it promises, its settings and their meaning.",
+        "Show the manual page of a name: description, guarantee, settings and their meaning.",
         [opt("name", help="An agent, environment, experiment, data set or audit target.")],
         ["privbandit show jdp-linucb", "privbandit show Linear-v0"],
     ),
@@ -132,7 +132,7 @@ VERBS: dict[str, Verb] = {
         "Run agents in environments, or the demo.",
         "Run agents in environments, or the demo; finished runs are not run again.",
         [
-            opt("experiment", help="demo: private agents beside others on four families.", nargs="?"),
+            opt("experiment", help="demo: private and other agents on four families.", nargs="?"),
             ENVS,
             AGENTS,
             USERS,
@@ -157,7 +157,7 @@ VERBS: dict[str, Verb] = {
         "Draw the figure and the table of all results in a folder; with --out, write a page that a browser opens.",
         [
             FOLDER,
-            output("An HTML page with all of it, to open."),
+            output("Write an HTML page to this file."),
             opt(
                 "--audits",
                 help="Folder of audits, may repeat.  [default: FOLDER, FOLDER/audit, runs/audit]",
@@ -174,13 +174,13 @@ VERBS: dict[str, Verb] = {
     ),
     "frontier": Verb(
         "Draw regret against epsilon.",
-        "Draw regret against epsilon, with uniform choice and the best agent without privacy, of all in a folder.",
+        "Draw regret against epsilon of a folder's agents, with uniform play and the best agent without privacy.",
         [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, SIZE, FORMATS],
         ["privbandit frontier runs/demo --out frontier.png"],
     ),
     "sweep": Verb(
         "Run all trials of a file.",
-        "Run all trials of a file; killed and started again, it goes on where it was.",
+        "Run all trials of a file; the same command resumes after an interruption.",
         [
             opt("file", help="YAML: envs, agents, seeds; see docs/sweeps.md.", type=Path),
             OUT,
@@ -199,7 +199,7 @@ VERBS: dict[str, Verb] = {
     ),
     "reproduce": Verb(
         "Run an experiment and check its statements.",
-        "Run an experiment, check its statements, draw its figures; exit 1 if one comes out against expectation.",
+        "Run an experiment, check its statements, draw its figures; exit 1 if a verdict is unexpected.",
         [
             opt("name", help="An experiment (privbandit list experiments), or a YAML file of yours."),
             opt(
@@ -262,7 +262,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "cost": Verb(
-        "What would privacy cost, by a log of decisions?",
+        "Estimate the cost of privacy from a log of decisions.",
         "Make a world of a log, let private agents play it, and write a page: reward, share of the gain kept, promise.",
         [
             opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
@@ -291,8 +291,8 @@ VERBS: dict[str, Verb] = {
         ["privbandit cost decisions.csv --action arm --reward click --propensity p"],
     ),
     "score": Verb(
-        "Score an agent by the suite, beside the references.",
-        "Let an agent play the suite's tasks, check and audit it, and write a sheet: scores beside the references.",
+        "Score an agent by the suite and compare it with the references.",
+        "Let an agent play the suite's tasks, check and audit it, and write a sheet that compares it with references.",
         [
             opt("name", help="An agent, or file.py:Class of yours; none with --references: all.", nargs="?"),
             opt(
@@ -310,7 +310,7 @@ VERBS: dict[str, Verb] = {
     ),
     "tune": Verb(
         "Tune an agent's settings by a file.",
-        "Search settings with Optuna, give up runs that lag behind, and judge the best on seeds that tuned nothing.",
+        "Search settings with Optuna, prune bad runs, and judge the best settings on held-out seeds.",
         [
             opt("file", help="YAML: env, agent, search; see docs/howto/tuning.md.", type=Path),
             output("Folder of tuned.json.  [default: runs/...]"),
@@ -321,7 +321,7 @@ VERBS: dict[str, Verb] = {
         ["privbandit tune examples/tune.yaml --out runs/tuned"],
     ),
     "log": Verb(
-        "Play, and write a log with propensities.",
+        "Record a run with action propensities.",
         "Let an agent play, and write contexts, actions, rewards and the probability of every action.",
         [
             opt("--env", help="Environment, such as privbandit/Linear-v0.", required=True, metavar="ID"),
@@ -348,7 +348,7 @@ VERBS: dict[str, Verb] = {
     ),
     "new": Verb(
         "Begin an environment, an agent, an audit or an experiment.",
-        "Write a skeleton and its test, which passes, into the current folder; say which commands come next.",
+        "Write a skeleton and its test, which passes, into the current folder; print the next commands.",
         [
             opt("kind", help="env, agent, local-agent, joint-agent, audit or experiment."),
             opt("name", help="Its name, such as mine or my-agent."),
@@ -371,7 +371,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         told = message.removeprefix("argument ")
         told = told.replace("the following arguments are required: ", "missing: ")
-        raise UsageError(f"{self.prog}: {told.rstrip('.')}; `{self.prog} --help` shows how it goes.")
+        raise UsageError(f"{self.prog}: {told.rstrip('.')}; `{self.prog} --help` shows the options.")
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
@@ -459,7 +459,7 @@ def understood(made: Parser, given: Sequence[str]) -> dict[str, Any]:
 
 
 def how(prog: str) -> str:
-    return f"`{prog} --help` shows how it goes."
+    return f"`{prog} --help` shows the options."
 
 
 def options_of(made: argparse.ArgumentParser) -> set[str]:

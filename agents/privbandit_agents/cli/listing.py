@@ -14,9 +14,9 @@ from privbandit_agents.experiments.text import paragraph, strong, table
 Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
 NOTIONS = ("none", "local", "shuffle", "joint", "reward")
-LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C", "arms": "K"}
+LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C", "arms": "K", "smooth": "H"}
 """Families in a list of agents."""
-MORE = "privbandit show NAME tells more."
+MORE = "privbandit show NAME has the details."
 
 
 def lists(notion: str | None = None, plays: str | None = None) -> dict[str, Callable[[], Lines]]:
@@ -43,7 +43,7 @@ def overview() -> Lines:
     counted = {
         "agents": f"{others} further agents: of papers, presets and parts",
         "experiments": f"{len(library())} experiments of papers and of our own, which privbandit reproduce NAME runs",
-        "targets": f"{len(MECHANISMS)} mechanisms that privbandit audit NAME attacks, beside every private agent",
+        "targets": f"{len(MECHANISMS)} mechanisms that privbandit audit NAME attacks, and every private agent",
         "datasets": f"{len(tables.SOURCES)} data sets, and how to get them",
     }
     yield from table(

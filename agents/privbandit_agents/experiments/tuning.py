@@ -73,7 +73,7 @@ class Plan:
             most = first - self.seeds("tuning").start
             raise ValueError(f"tuning must be at most {most:,}, or its seeds also judge; got {self.tuning}.")
         if not isinstance(self.search, Mapping) or not self.search:
-            raise ValueError("search must say which settings are searched, and where.")
+            raise ValueError("search must list the settings and their ranges.")
         for name, space in self.search.items():
             checked_space(name, space)
         if both := set(self.search) & set(self.config):
@@ -225,7 +225,7 @@ def set_aside(path: Path, say: Say) -> None:
     with suppress(OSError):  # then writing says so
         if path.is_file():
             path.rename(aside)
-            say(f"what was found before is kept as {aside}.")
+            say(f"earlier trials are kept as {aside}.")
 
 
 def suggested(trial: Any, name: str, space: Any) -> Any:

@@ -83,7 +83,7 @@ def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | N
     """
     weights = weights_of(log, policy, rng)
     if not weights.sum() > 0:
-        raise ValueError("no logged action is one of the policy's: the log tells nothing of it.")
+        raise ValueError("no logged action is one of the policy's: the log holds no information on it.")
     value = float(weights @ log.rewards / weights.sum())
     error, freedom = ratio_error(weights / weights.sum(), log.rewards - value)
     quantile = float(scipy.special.stdtrit(freedom, (1 + failure(confidence=confidence)) / 2))
@@ -112,7 +112,7 @@ def ratio_error(shares: Floats, residuals: Floats) -> tuple[float, float]:
     shrunk = 1 - 2 * shares + total
     shrunk[heaviest] = rest.sum() ** 2 + rest @ rest  # the same, without cancellation if its share is nearly 1
     if not shrunk[heaviest] > 0:
-        raise ValueError("an interval needs at least 2 users whose logged action is the policy's; one has all weight.")
+        raise ValueError("an interval needs at least 2 users with the policy's action in the log; one has all weight.")
     parts, off = shares**2 / shrunk, shares - total / 2
     # the squared error is a quadratic form of the errors, of trace total; spread is the trace of its square
     few, top = np.where(rest > 0, parts, 0.0), (parts[heaviest], off[heaviest])

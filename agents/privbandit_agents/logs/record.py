@@ -22,7 +22,7 @@ from privbandit_agents.base.agent import AnyAgent, Array, n_arms
 from privbandit_agents.base.law import DRAWS, uniform_propensity
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.records import in_floats
-from privbandit_agents.playing.play import BLOCK_BYTES, check_match, choose, learn, learn_from
+from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.datasets.dataset import encode
@@ -81,7 +81,7 @@ class Log:
         for name in ("contexts", "rewards"):
             numbers = np.asarray(getattr(self, name))
             if numbers.dtype.kind not in "fiub" or not np.isfinite(numbers).all():
-                raise ValueError(f"{name} must be finite numbers: leave out users of whom some are not known.")
+                raise ValueError(f"{name} must be finite numbers: leave out users with missing values.")
         if self.masks is not None:
             object.__setattr__(self, "masks", self._checked(self.masks))
         self._check_actions()
@@ -108,8 +108,8 @@ class Log:
         elif actions.dtype.kind not in "iu":
             raise ValueError(f"actions must be integers, or sets; got an array of {actions.dtype}.")
         elif len(actions) and not 0 <= int(actions.min()) <= int(actions.max()) < self._arms():
-            known = "as many as there are" if self._arms() == math.inf else f"of {self._arms()} in all"
-            raise ValueError(f"actions must be arms from 0 on, {known}: uniform = 1 / K in `about` says that K exist.")
+            known = "without an end" if self._arms() == math.inf else f"of {self._arms()} in all"
+            raise ValueError(f"actions must be arms from 0 on, {known}: uniform = 1 / K in `about` means K arms.")
 
     def _arms(self) -> float:
         """Return how many arms there are, by masks, ``about``, or contexts with a row for each; or infinity."""
@@ -123,7 +123,7 @@ class Log:
     def _checked(self, masks: Array) -> Masks:
         """Return the masks as booleans, or raise: they allow nothing, or not the action taken."""
         if self.actions.ndim > 1:
-            raise ValueError("masks say which arms were present; this log has sets.")
+            raise ValueError("masks mark the arms that were present; this log has sets.")
         arms = np.shape(masks)[1] if np.ndim(masks) == 2 else int(self.actions.max(initial=0)) + 1
         masks = masks_of(masks, (len(self), arms), "masks")
         if arms <= self.actions.max(initial=0) or not masks[np.arange(len(self)), self.actions].all():
@@ -376,7 +376,7 @@ def log(
         raise ValueError(f"n must be smaller: {n:,} users of {each:,} bytes each fill the memory; {most}.")
     parts: list[list[Array]] = []
     left = count(n=n)
-    largest = max(64, BLOCK_BYTES // max(1, context.nbytes))
+    largest = users_at_once(context)
     while left:
         if isinstance(env, BanditEnv):
             m = min(agent.frozen_rounds(), left, largest)

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from privbandit_agents.playing.board import Board
 
-BLOCK_BYTES = 2**22
-"""Memory of a block's contexts, in bytes, roughly."""
-
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -225,7 +222,7 @@ def horizon_of(env: AnyEnv) -> int:
     """Return the horizon of an environment that has one."""
     horizon = getattr(env.unwrapped, "horizon", None)
     if horizon is None:
-        raise ValueError("the environment has no horizon of its own; say how many users come, as in horizon=1000.")
+        raise ValueError("the environment has no horizon; give the number of users, as in horizon=1000.")
     return count(horizon=horizon)
 
 
@@ -287,7 +284,7 @@ def play_blocks(
         context, _ = env.reset(seed=seed)
     by_counts = by_counts and agent.people_seen is None  # sums have no names
     recorded = RecordRegret(env, curve)
-    largest = max(64, BLOCK_BYTES // context.nbytes)
+    largest = users_at_once(context)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
     in_turn = agent.people_seen is None and not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
@@ -338,6 +335,11 @@ def play_blocks(
             noted = curve.passed
         if snapshots is not None and not waiting.users:
             snapshots.offer(env, agent, curve)
+
+
+def users_at_once(context: NDArray[Any]) -> int:
+    """Return how many users a block has at most: about 4 MiB of contexts, given one of them."""
+    return max(64, 2**22 // max(1, context.nbytes))
 
 
 def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArray[np.int64]:

@@ -51,7 +51,7 @@ def header_of(header: object, path: str | Path) -> dict[str, Any]:
     """Return a file's description of its agent, or raise ValueError."""
     kinds = {"agent": str, "config": dict, "plays": str}
     if not isinstance(header, dict) or not all(isinstance(header.get(key), kind) for key, kind in kinds.items()):
-        raise ValueError(f"{path} is no saved agent: it does not say which agent it has, and for what.")
+        raise ValueError(f"{path} is no saved agent: the name of the agent or its spaces are missing.")
     return header
 
 

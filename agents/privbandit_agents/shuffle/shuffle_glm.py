@@ -116,6 +116,7 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
         self.belief = logistic.Belief(self.models, self.dim, config.ridge)
         self.shuffler = Shuffler(2 * self.models * packed_size(self.dim))
         self.cost, self.ledger = approximate(config.epsilon, config.delta), Ledger(config.epsilon, config.delta)
+        farthest = self.coins((config.radius,) * self.models)
         self.guarantee = Guarantee(
             "shuffle",
             config.epsilon,
@@ -123,17 +124,17 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
             neighbours=SAME,
             protects=PROTECTS,
             reference="docs/privacy/logistic-steps.md and docs/privacy/shuffled-sums.md",
-            arithmetic="exact" if self.coins(config.radius).one_by_one else "real",
+            arithmetic="exact" if farthest.one_by_one else "real",
         )
-        self.coins(config.radius).messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
+        farthest.messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
         self.scorer = np.zeros((self.dim, self.models * (self.dim + 1)))
         if self.shared_context:
             self.scorer[:, self.dim :: self.dim + 1] = self.rng.spawn(1)[0].standard_normal((self.dim, self.models))
 
-    def coins(self, norm: float) -> CoinSums:
-        """Return the protocol of a batch at theta of this norm."""
+    def coins(self, norms: tuple[float, ...]) -> CoinSums:
+        """Return the protocol of a batch at models with theta of these norms."""
         config, size = self.config, self.models * packed_size(self.dim)
-        return protocol(config.epsilon, config.delta, size, norm, self.models, config.honest, config.noise)
+        return protocol(config.epsilon, config.delta, size, norms, config.honest, config.noise)
 
     @property
     def batch_size(self) -> int:
@@ -155,11 +156,11 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
         features, learned, models = self.regressed(*self.records_of(context, action, feedback))
         answers = (learned + 1) / 2 if self.shared_context else learned
         packed = logistic.pack(features, answers, self.belief.theta[models])
-        sums = self.coins(self.belief.norm)
+        sums = self.coins(self.belief.norms)
         return sums.randomize(in_blocks(packed, models, self.models), self.batch_size, self.rng)
 
     def absorb(self, bag: Array, users: int) -> None:
-        sums = self.coins(self.belief.norm)
+        sums = self.coins(self.belief.norms)
         self.belief.learn(sums.estimate(bag, users), sums.sigma(users), self.config.radius)
         self.users += users
         pairs = zip(self.belief.precision, self.belief.theta, strict=True)
@@ -171,7 +172,7 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
 
 
 @lru_cache(maxsize=64)
-def protocol(epsilon: float, delta: float, size: int, norm: float, models: int, honest: float, noise: str) -> CoinSums:
-    """Return the protocol that sums derivatives of ``size`` numbers at theta of this norm."""
-    sums = CoinSums.from_epsilon(epsilon, delta, size, logistic.sensitivity(norm, models), honest)
+def protocol(epsilon: float, delta: float, size: int, norms: tuple[float, ...], honest: float, noise: str) -> CoinSums:
+    """Return the protocol that sums derivatives of ``size`` numbers at theta of these norms."""
+    sums = CoinSums.from_epsilon(epsilon, delta, size, logistic.sensitivity(norms), honest)
     return dataclasses.replace(sums, noise=noise) if sums.one_by_one else sums

@@ -38,7 +38,7 @@ from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.randomizers.coins import CoinSums
 
-PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the shuffler tells nobody who sent what"
+PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the shuffler keeps senders secret"
 
 
 @dataclass(frozen=True)

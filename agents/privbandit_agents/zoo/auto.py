@@ -52,8 +52,9 @@ class LocalBudget(PrivateSettings):
 class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for arms that share a context, for assortments, and for labels.
 
-    ``prec-ts`` for arms; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context; ``ldp-ucb`` for
-    arms without one. It is for labels if
+    ``prec-ts`` for arms whose features are few and a part of [-1, 1], ``ldp-lasso`` if they are many, or have no bound
+    or another one; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context; ``ldp-ucb`` for arms
+    without one. It is for labels if
     contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
     rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the budget is too
     small to remember single cells of contexts. With secure noise all of them are exact at every budget; the price at
@@ -74,7 +75,7 @@ class AutoLocal(Auto):
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
         if not arms_with_features(observation_space, action_space):
-            return "prec-ts"
+            return "prec-ts" if few_and_bounded(observation_space) else "ldp-lasso"
         if not no_context(observation_space, action_space):
             return "ldp-ucb"
         if not assortments(observation_space, action_space):
@@ -140,7 +141,10 @@ class AutoJoint(Auto):
         assert isinstance(observation_space, Box)
         if len(observation_space.shape) == 1:
             return "jdp-linucb"
-        low, high = observation_space.low, observation_space.high
-        bounded = bool(np.all(low >= -1) and np.all(high <= 1))
-        # with few features regression on all of them beats a search
-        return "jdp-linucb" if bounded and observation_space.shape[1] <= 100 else "private-pursuit"
+        return "jdp-linucb" if few_and_bounded(observation_space) else "private-pursuit"
+
+
+def few_and_bounded(space: Space) -> bool:
+    """Return whether features are few and a part of [-1, 1]: regression on all of them then beats a search."""
+    assert isinstance(space, Box)
+    return bool(np.all(space.low >= -1) and np.all(space.high <= 1)) and space.shape[1] <= 100

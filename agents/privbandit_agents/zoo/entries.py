@@ -17,6 +17,7 @@ FAMILIES = {
     "labels": "privbandit/Classification-v0",
     "clicks": "privbandit/Clicks-v0",
     "arms": "privbandit/Bandit-v0",
+    "smooth": "privbandit/Smooth-v0",
 }
 """The families of worlds by the names that entries give them, and the environment of each."""
 
@@ -87,52 +88,54 @@ AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels clicks arms: local, exact, secure",
+        "linear sparse assortments labels clicks arms smooth: local, exact, secure",
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
         "the default agent with joint privacy: start here",
-        "linear sparse assortments labels clicks arms: joint, exact, secure",
+        "linear sparse assortments labels clicks arms smooth: joint, exact, secure",
     ),
     "uniform": ours(
-        "baselines.uniform:Uniform", "an action at random, always", "linear sparse assortments labels clicks arms: none"
+        "baselines.uniform:Uniform",
+        "an action at random, always",
+        "linear sparse assortments labels clicks arms smooth: none",
     ),
     "greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "ridge regression, best estimate",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
         exploration=0.0,
     ),
     "epsilon-greedy": ours(
         "baselines.greedy:EpsilonGreedy",
         "greedy, with a random action now and then",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "linucb": ours(
         "baselines.linucb:LinUCB",
         "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "sw-linucb": ours(
         "baselines.linucb:LinUCB",
         "linucb on a window of the last users (Cheung et al. 2019)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
         window=2000,
     ),
     "lints": ours(
         "baselines.lints:LinTS",
         "linear Thompson sampling (Agrawal and Goyal 2013)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "squarecb": ours(
         "baselines.oracles.squarecb:SquareCB",
         "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "regcb": ours(
         "baselines.oracles.regcb:RegCB",
         "bounds of good regressions (Foster et al. 2018)",
-        "linear sparse labels clicks arms: none",
+        "linear sparse labels clicks arms smooth: none",
     ),
     "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", "arms: none"),
     "sa-lasso": ours(
@@ -181,7 +184,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "sw-ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
-        "ldp-linucb whose server forgets old reports",
+        "ldp-linucb with a server that forgets old reports",
         "linear sparse: local, real, secure",
         window=20_000,
     ),
@@ -213,13 +216,23 @@ AGENTS: dict[str, Entry] = {
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
-        "private comparison of two arms, beside plain regression",
+        "private comparison of two arms, and plain regression",
+        "linear sparse: local, exact, secure",
+    ),
+    "ldp-lasso": ours(
+        "local.sparse.ldp_lasso:LDPLasso",
+        "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
         "linear sparse: local, exact, secure",
     ),
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
-        "labels clicks: local, exact, secure",
+        "labels clicks smooth: local, exact, secure",
+    ),
+    "smooth-ldp": ours(
+        "local.trees.smooth_ldp:SmoothLDP",
+        "smooth rewards: cells are halved, arms eliminated, auxiliary data (Ma et al. 2025)",
+        "labels smooth: local, exact, secure",
     ),
     "ldp-ucb": ours(
         "local.arms.ldp_ucb:LDPUCB",
@@ -293,35 +306,38 @@ AGENTS: dict[str, Entry] = {
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse labels clicks: shuffle, real, secure",
+        "linear sparse labels clicks smooth: shuffle, real, secure",
     ),
     "shuffle-glm": ours(
         "shuffle.shuffle_glm:ShuffleGLM",
         "logistic models by shuffled bits (after Sarmasarkar 2026)",
-        "linear sparse labels clicks: shuffle, real, secure",
+        "linear sparse labels clicks smooth: shuffle, real, secure",
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "games.rewards:WITH_BATCHES",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
+        "games.joint:FIRST",
+        runs=12_000,
+        audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "games.rewards:WINDOWS",
         window=4000,
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
         "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
-        "linear sparse labels clicks: reward, exact, secure",
+        "linear sparse labels clicks smooth: reward, exact, secure",
         "games.rewards:RewardGame",
     ),
     "dp-se": ours(
@@ -342,7 +358,7 @@ AGENTS: dict[str, Entry] = {
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse labels clicks: joint, exact, secure",
+        "linear sparse labels clicks smooth: joint, exact, secure",
         "games.rewards:STEPS",
     ),
     "fliphat": ours(
@@ -362,6 +378,12 @@ AGENTS: dict[str, Entry] = {
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
+        "linear sparse: joint, exact, secure",
+        CHECKS,
+    ),
+    "private-lasso": ours(
+        "joint.sparse.private_lasso:PrivateLasso",
+        "sparse bandits by hard thresholding in episodes, jointly private (after Shukla 2024)",
         "linear sparse: joint, exact, secure",
         CHECKS,
     ),
@@ -386,19 +408,33 @@ AGENTS: dict[str, Entry] = {
     "ppo": ours(
         "baselines.rl.learners:PPO",
         "proximal policy optimisation (stable-baselines3)",
-        "linear sparse assortments labels clicks: none",
+        "linear sparse assortments labels clicks smooth: none",
     ),
     "a2c": ours(
         "baselines.rl.learners:A2C",
         "advantage actor-critic (stable-baselines3)",
-        "linear sparse assortments labels clicks: none",
+        "linear sparse assortments labels clicks smooth: none",
     ),
-    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", "linear sparse labels clicks: none"),
+    "dqn": ours(
+        "baselines.rl.learners:DQN",
+        "deep Q-network (stable-baselines3)",
+        "linear sparse labels clicks smooth: none",
+    ),
 }
 
 SHELVES: dict[str, tuple[str, ...]] = {
     "Agents to take": (
-        *("auto-local", "prec-ts", "ldp-clicks", "ldp-ucb", "ldp-mnl", "kernel-ldp", "lpct", "warm-ldp-sgd"),
+        *(
+            "auto-local",
+            "prec-ts",
+            "ldp-lasso",
+            "ldp-clicks",
+            "ldp-ucb",
+            "ldp-mnl",
+            "kernel-ldp",
+            "lpct",
+            "warm-ldp-sgd",
+        ),
         *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
@@ -414,14 +450,27 @@ SHELVES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "Agents of papers": (
-        *("squarecb", "regcb", "ts-mnl", "ldp-linucb", "ldp-sgd", "ldp-glm", "lplr", "phist", "pglm", "psgd-linear"),
         *(
+            "squarecb",
+            "regcb",
+            "ts-mnl",
+            "ldp-linucb",
+            "ldp-sgd",
+            "ldp-glm",
+            "lplr",
+            "phist",
+            "pglm",
+            "psgd-linear",
+        ),
+        *(
+            "smooth-ldp",
             "shuffle-linucb",
             "shuffle-glm",
             "jdp-glm",
             "reward-dp-linucb",
             "dp-se",
             "fliphat",
+            "private-lasso",
             "dpmnl",
             "dpmnl-approx",
             "ppo",

@@ -60,4 +60,4 @@ class ForeignAgent(Agent[Settings]):
             self.learn(context, action, feedback)
 
     def state(self) -> NoReturn:
-        raise TypeError(f"{self.name} is an agent of another library, which alone can save what it has learned.")
+        raise TypeError(f"{self.name} is an agent of another library: save it with that library.")

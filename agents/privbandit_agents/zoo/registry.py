@@ -130,6 +130,9 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
     agent = agent_class(*spaces_of(env), settings, None if seed is None else generator(seed), *public)
     agent.name = name
+    rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
+    if rows is not None and learn is not None:
+        learn(*rows)
     promise, noise = agent.guarantee, getattr(settings, "noise", "numpy")
     if noise == "secure" and promise.notion in STRONGER and promise.arithmetic != "exact":
         reason = f"noise='secure' is for guarantees that are exact, and that of {name} with these settings is not"

@@ -1,11 +1,12 @@
 """Lower bounds of finite arms and linear bandits: their numbers, their order, and where privacy is free."""
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
 from privbandit_agents.base.divergence import coin_divergence, farthest_mean
-from privbandit_agents.bounds import arms_lower_bound, arms_worst_case, linear_lower_bound
+from privbandit_agents.bounds import arms_lower_bound, arms_worst_case, linear_lower_bound, smooth_worst_case
 from privbandit_agents.bounds.arms import information
 
 
@@ -37,3 +38,17 @@ def test_worst_cases_have_their_rates() -> None:
     joint = linear_lower_bound(1e6, dim=4, n_arms=2, notion="joint", epsilon=0.5)
     assert joint == pytest.approx(linear_lower_bound(1e6, dim=4, n_arms=2) + 8)
     assert linear_lower_bound(1e6, dim=4, notion="local", epsilon=0.1) == pytest.approx(20_000)
+
+
+@pytest.mark.parametrize(("notion", "power"), [("none", 1 / 3), ("local", 1 / 2)])
+def test_smooth_rewards_have_their_rates(notion: Literal["none", "local"], power: float) -> None:
+    one, two = (float(smooth_worst_case(T, dim=1, notion=notion, epsilon=0.5)) for T in (1e4, 1e6))
+    assert math.log10(two / one) / 2 == pytest.approx(power)
+    flat = smooth_worst_case([1e4, 1e6], dim=3, exponent=0.5, margin=0.0, notion=notion, epsilon=0.5)
+    assert math.log10(flat[1] / flat[0]) / 2 == pytest.approx(1 - 0.5 / (4 if notion == "none" else 7))
+
+
+def test_privacy_is_no_gain_for_smooth_rewards() -> None:
+    private = smooth_worst_case([10, 1e5], dim=2, notion="local", epsilon=1e-3)
+    assert private.tolist() == [10, 1e5], "reports that tell nothing leave the regret of play at random"
+    assert float(smooth_worst_case(1e5, dim=2, notion="local", epsilon=50)) == float(smooth_worst_case(1e5, dim=2))

@@ -137,7 +137,7 @@ def test_bad_usage_is_one_sentence_and_writes_nothing(tmp_path: Path, arguments:
         (["list", "evns"], "did you mean 'envs'?"),
         (["lsit"], "no command is called 'lsit' (did you mean list?)"),
         (["show"], "privbandit show: missing: name; `"),
-        (["show"], " show --help` shows how it goes."),
+        (["show"], " show --help` shows the options."),
         (["run", "--agent"], "--agent"),
         (["audit", "linucb"], "audit: linucb promises no privacy, so there is nothing to refute."),
         (["audit", "laplcae"], "did you mean 'laplace'?); `privbandit list targets` shows all."),

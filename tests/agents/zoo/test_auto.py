@@ -49,7 +49,7 @@ def test_arms_without_a_context_have_default_agents() -> None:
 def test_local_privacy_is_played_by_the_default_agent_of_the_family(env: str) -> None:
     agent = make("auto-local", gym.make(env, horizon=100), epsilon=0.5)
     promise = agent.guarantee
-    named = {LABELS: "kernel-ldp", ASSORTMENT: "ldp-mnl", CLICKS: "ldp-clicks"}.get(env, "prec-ts")
+    named = {LABELS: "kernel-ldp", ASSORTMENT: "ldp-mnl", CLICKS: "ldp-clicks", SPARSE: "ldp-lasso"}.get(env, "prec-ts")
     assert (agent.name, promise.notion, promise.epsilon, promise.arithmetic) == (named, "local", 0.5, "exact")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PER_SLOT = {"n_steps", "train_freq"}
 """Hyperparameters that count steps, each of one user per slot."""
-OURS = {"policy", "n_envs", "schedule", "net_arch", "moments", "critic", "reward_scale"}
+OURS = {"policy", "n_envs", "schedule", "net_arch", "reward_scale"}
 """Hyperparameters that the algorithms themselves do not know."""
 
 
@@ -170,12 +170,9 @@ class StableBaseline(LearningAgent[RLSettings]):
         settings: dict[str, Any] = {"net_arch": list(chosen["net_arch"])}
         if chosen["policy"] == "mlp":
             return "MlpPolicy", settings
-        settings["moments"] = chosen["moments"]
         if isinstance(self.action_space, Assortments):
             settings["capacity"] = self.action_space.capacity
-        if "critic" not in chosen:
-            return q_policy(), settings
-        return actor_critic_policy(), settings | {"critic": chosen["critic"]}
+        return (q_policy if isinstance(self, DQN) else actor_critic_policy)(), settings
 
     def select_action(self, context: Array) -> Action:
         """Return the greedy action of the learnt policy."""

@@ -32,7 +32,6 @@ class RLSettings(Settings):
         schedule: how the rate falls while a share p of the users comes: ``"constant"``; ``"sqrt"``: by
             1/sqrt(1 + 50 p); ``"inverse"``: by 1/(1 + 50 p).
         net_arch: widths of the hidden layers; ``()`` is a linear policy.
-        moments: whether features are divided by their running standard deviation, in a shared policy.
     """
 
     policy: Literal["shared", "mlp"] | None = None
@@ -40,7 +39,6 @@ class RLSettings(Settings):
     learning_rate: Positive | None = None
     schedule: Literal["constant", "sqrt", "inverse"] | None = None
     net_arch: Annotated[Sequence[int], Range(check_widths)] | None = None
-    moments: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,9 @@ class ActorCriticSettings(RLSettings):
 
     Attributes:
         n_steps: steps between two updates; each has ``n_envs`` users.
-        critic: of a shared policy: ``"constant"``, or ``"pooled"``: linear in the mean of the rows.
     """
 
     n_steps: Count | None = None
-    critic: Literal["constant", "pooled"] | None = None
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class Cells(tuple[Cell, ...]):
             with placed(f"variants.{name}"):
                 for cell in self.select(wanted):
                     if names.setdefault(cell.name, name) != name:
-                        raise ValueError(f"{called(cell)} is a {names[cell.name]!r} too; say what differs.")
+                        raise ValueError(f"{called(cell)} is a {names[cell.name]!r} too; name a setting that differs.")
         return Cells(
             replace(cell, settings={**cell.settings, VARIANT: names[cell.name]}) if cell.name in names else cell
             for cell in self

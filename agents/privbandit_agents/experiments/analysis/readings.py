@@ -278,5 +278,7 @@ def users_of(at: float, cell: Cell) -> float:
     horizon = cell.settings["horizon"]
     users = float(at * horizon if isinstance(users_or_fraction(at), float) else at)
     if users > horizon:
-        raise ValueError(f"must be at most the horizon {horizon}; got {users:g}, say a fraction such as 0.5 instead.")
+        raise ValueError(
+            f"must be at most the horizon {horizon}; got {users:g}, a fraction such as 0.5 is relative to it."
+        )
     return users

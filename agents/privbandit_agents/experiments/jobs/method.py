@@ -63,7 +63,7 @@ class Method(Model):
         for point in self.points:
             config = agent_part({**self.settings, **point})
             if "epsilon" in config:
-                raise ValueError("epsilon is not a setting here; give epsilons beside the methods.")
+                raise ValueError("epsilon is not a setting here; list epsilons next to the methods.")
             settings_of(self.agent, config)
             check_estimator({**self.settings, **point})
         if not issubclass(find(self.agent).load(), LabelAgent):

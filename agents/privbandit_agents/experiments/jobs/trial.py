@@ -245,7 +245,7 @@ def check_sums(curve: RegretCurve) -> None:
     """Raise ValueError if regret or reward is no number, or beyond all numbers, at the last checkpoint."""
     for name, sums in (("regret", curve.regret), ("reward", curve.reward)):
         if not np.isfinite(sums[curve.passed - 1]):
-            raise ValueError(f"the {name} is not finite; the environment must give numbers whose sum is one.")
+            raise ValueError(f"the {name} is not finite; the environment must give finite numbers with a finite sum.")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ PROMISED = {
     "joint": "If what others are offered may reveal little of one user's record",
     "shuffle": "If shuffled messages may reveal little of one user's record",
     "local": "If a device's report may reveal little of its user's record",
-    "reward": "If what is offered may reveal little of one user's reward, and contexts are public",
+    "reward": "If offers may reveal little of one user's reward, and contexts are public",
 }
 """The promise of each notion, as the beginning of a sentence."""
 
@@ -283,9 +283,9 @@ def audit_section(paths: Sequence[Path]) -> str:
         Column("arithmetic", "arithmetic", True),
     ]
     told = (
-        "A bound above the claim refutes it. One below proves nothing: the power says what an audit would have found. "
-        "At a glance: the bar is what was found, the upright line the claim; a dot is a true epsilon so many times as "
-        "large, the fuller the more of 100 such audits refute it."
+        "A bound above the claim refutes it. One below proves nothing: the power is the share of audits that would "
+        "refute a larger epsilon. At a glance: the bar is the bound, the upright line the claim. A dot stands for a "
+        "true epsilon at that multiple of the claim, fuller if more of 100 such audits refute it."
     )
     inner = table("Audits", told, columns, rows)
     return f'<section aria-labelledby="audits-title"><h2 id="audits-title">Audits</h2>{inner}</section>\n'

@@ -385,7 +385,7 @@ def assigned(blocks: list[dict[str, Any]], target: str, key: str) -> list[dict[s
     """Return the environments or agents that an assignment to ``target.key`` concerns."""
     kind, identity = ("env", "id") if target == "env" else ("agent", "name")
     if key == identity:
-        raise ValueError(f"{key!r} says which {kind} it is and is no setting; choose with --{kind}.")
+        raise ValueError(f"{key!r} names the {kind} and is no setting; choose with --{kind}.")
     entries = [entry for block in blocks for entry in block[f"{kind}s"]]
     if target in ("env", "agent"):
         return having(entries, key, target)

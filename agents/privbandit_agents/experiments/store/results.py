@@ -265,7 +265,7 @@ def check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
 def check_reasons(path: Path, found: Finished) -> None:
     """Raise StaleResultError if an earlier version took a lack of memory, or a dead process, for a result."""
     if passing := [reason for reason in found.reasons if reason and reason.startswith(PASSING)]:
-        raise StaleResultError(f"{path} says what need not be so today ({passing[0].rstrip('.')}).")
+        raise StaleResultError(f"{path} failed for a reason that may have passed ({passing[0].rstrip('.')}).")
 
 
 def set_aside(path: Path, why: CorruptResultError) -> None:

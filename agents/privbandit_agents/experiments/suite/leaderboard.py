@@ -38,8 +38,8 @@ def leaderboard(version: str = VERSION) -> str:
             "tasks. *Better than the next*: the probability that a run has a higher score than one of the agent "
             f"below, over tasks. Made on {made['date']} by {told}.",
             "",
-            "`privbandit score my_agents.py:Mine` puts an agent of yours beside these. To add it here, open a pull "
-            "request with its `score.json` and the agent's address: we run and audit it, and its line is added.",
+            "`privbandit score my_agents.py:Mine` scores your own agent. To add it here, open a pull "
+            "request with its `score.json` and the agent's address: we run and audit it, and add its line.",
             "",
             *over_families(records, suite),
             *(line for board in all_boards(records, suite) for line in section(board, records, suite)),

@@ -224,7 +224,7 @@ class Sheet:
             for row in self.rows()
         ]
         at = "" if self.record.notion == OPEN else f" at epsilon = {self.epsilon:g}"
-        return table("Scores", f"Scores{at}, beside the references that come with the package.", columns, rows)
+        return table("Scores", f"Scores{at}, and those of the references that come with the package.", columns, rows)
 
     def task_table(self) -> str:
         rows = self.task_rows()

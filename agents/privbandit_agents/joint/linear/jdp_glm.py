@@ -133,7 +133,7 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
 
     def mechanism(self, users: int) -> GridGaussian:
         """Return what releases the sum of a batch of so many users at the present theta."""
-        moved = with_rounding(users, Products.AT_ONCE, logistic.sensitivity(self.belief.norm, self.models))
+        moved = with_rounding(users, Products.AT_ONCE, logistic.sensitivity(self.belief.norms))
         return GridGaussian.from_rho(self.rho, moved, self.config.noise, self.models * packed_size(self.dim))
 
     def _learned(self) -> Array:

@@ -165,7 +165,6 @@ class MomentAgent(LocalAgent[M, Array]):
 
     fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"channel"}
     proof: ClassVar[str] = "docs/privacy/local-randomizers.md"
-    least_batch: ClassVar[int] = 1  # fewest users between two changes of the policy
 
     plays = staticmethod(arms_with_features)
 
@@ -239,7 +238,7 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def next_refit(self) -> int:
         """Return after how many users the policy changes next."""
-        return next_change(self.users, self.config.growth, self.least_batch)
+        return next_change(self.users, self.config.growth)
 
     @abstractmethod
     def learn(self) -> None:

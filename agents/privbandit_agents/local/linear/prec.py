@@ -9,12 +9,12 @@ l2-ball mechanism).
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
-from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, Lifted, noise_of_gram, packed_size, sanitise, unpack
@@ -183,7 +183,6 @@ class PREC(MomentAgent[Config]):
 
     Config = Config
     proof = "docs/privacy/public-coordinates.md"
-    least_batch: ClassVar[int] = 32
     settled = MomentAgent.estimated_best
 
     def open_channel(self) -> RandomizerChannel:
@@ -223,6 +222,9 @@ class PREC(MomentAgent[Config]):
         if scale is not None:
             self.scale, self.born, self.total = scale, self.users, np.zeros_like(self.total)
             self.known, self.best = known, best
+
+    def next_refit(self) -> int:
+        return next_change(self.users, self.config.growth, 32)  # users of a batch, at least
 
     def choose(self, evidence: Array) -> None:
         """Fix the policy until the next change by [J | h]: [root of the covariance | theta], and a draw."""

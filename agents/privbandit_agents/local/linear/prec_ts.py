@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Uniforms
 from privbandit_agents.base.settings import Count, Growth
@@ -108,7 +108,6 @@ class PRECTS(MomentAgent[Config]):
     Config = Config
     fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"choices"}
     proof = "docs/privacy/compared-arms.md"
-    least_batch: ClassVar[int] = 16
     settled = MomentAgent.estimated_best
 
     def open_channel(self) -> RandomizerChannel:
@@ -268,9 +267,10 @@ class PRECTS(MomentAgent[Config]):
             self.kind = SCATTER
 
     def next_refit(self) -> int:
+        least = 16  # users of a batch
+        following = next_change(self.users, self.config.growth, least)
         if self.config.averages or (self.spreads.known and not self.scatter.left):
-            return super().next_refit()
+            return following
         # a feature's spread, and a stage of their scatter, take four batches at least
         asked = self.scatter.most if self.spreads.known else self.spreads.most
-        most = self.users + max(self.least_batch, math.ceil(asked / 4))
-        return min(super().next_refit(), most)
+        return min(following, self.users + max(least, math.ceil(asked / 4)))

@@ -4,6 +4,7 @@ Proofs: docs/privacy/newton-steps.md.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from privbandit_agents.privacy.vectors import LIMIT, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-USERS_A_BLOCK = 512
-"""Users whose derivatives are formed at once, so that they stay in cache."""
+
+
+def blocks(users: int) -> Iterator[slice]:
+    """Yield the users whose derivatives are formed at once, 512, so that they stay in cache."""
+    return (slice(start, start + 512) for start in range(0, users, 512))
 
 
 def clipped_sums(
@@ -56,8 +60,7 @@ def clipped_sums(
         trace: > 0.
     """
     first, second = np.zeros(np.shape(features)[-1]), np.zeros(2 * np.shape(features)[-1:])
-    for start in range(0, len(features), USERS_A_BLOCK):
-        part = slice(start, start + USERS_A_BLOCK)
+    for part in blocks(len(features)):
         shown = None if offered is None else offered[part]
         gradient, roots = clipped_factors(features[part], bought[part], theta, shown, radius, gradient_norm, trace)
         columns = roots.reshape(len(first), -1)
@@ -88,8 +91,7 @@ def clipped_gradients(
         gradient_norm: > 0.
     """
     gradients = np.zeros((len(features), np.shape(features)[-1]))
-    for start in range(0, len(features), USERS_A_BLOCK):
-        part = slice(start, start + USERS_A_BLOCK)
+    for part in blocks(len(features)):
         shown = None if offered is None else offered[part]
         gradients[part] = weighted(features[part], bought[part], theta, shown, radius, gradient_norm)[0].T
     return gradients

@@ -1,12 +1,14 @@
 """What one user contributes to a logistic regression: gradient and Hessian of its likelihood at a public parameter."""
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.privacy._validate import count, within
+from privbandit_agents.privacy._validate import within
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.contributions.quadratic import improved
 from privbandit_agents.privacy.vectors import smat
@@ -45,23 +47,28 @@ def pack(features: ArrayLike, reward: ArrayLike, theta: Floats) -> Floats:
     return Lifted(scores[:, None] * rows, rows, WEIGHT).dense()
 
 
-def sensitivity(norm: float, models: int = 1) -> float:
+def sensitivity(norms: Sequence[float]) -> float:
     """Return how far replacing one record moves the sum of (r x, w svec(h x x')), in the blocks of their models.
 
-    *Formal guarantees.* For theta of at most this norm, of each model. Of one model the gradient moves by at most the
-    largest |A(a) u(a) - A(b) u(-b)| over two angles, u(a) = (cos a, sin a), A(a) = 1 / (1 + exp(-norm cos a)): the
-    largest value on a grid, plus what may lie between. Gradients of two models move by at most sqrt(2) A(0) together.
-    Hessians move by at most 1 / sqrt(8). The rest, 10^-12, is rounding. Proof: docs/privacy/logistic-steps.md.
+    *Formal guarantees.* For models with theta of these norms. Of one model the gradient moves by at most the largest
+    |A(a) u(a) - A(b) u(-b)| over two angles, u(a) = (cos a, sin a), A(a) = 1 / (1 + exp(-norm cos a)): the largest
+    value on a grid, plus what may lie between. Gradients of two models move by at most sqrt(2) A(0) together. Hessians
+    move by at most 1 / sqrt(8). The rest, 10^-12, is rounding. Proof: docs/privacy/logistic-steps.md.
     """
-    within(0, FARTHEST, norm=norm), count(models=models)
+    gradient = max(farthest_gradients(within(0, FARTHEST, norm=norm)) for norm in norms)
+    if len(norms) > 1:
+        gradient = max(gradient, math.sqrt(2) * float(scipy.special.expit(max(norms))))
+    return math.hypot(gradient, WEIGHT / math.sqrt(8)) * (1 + 1e-12)
+
+
+@lru_cache(maxsize=256)
+def farthest_gradients(norm: float) -> float:
+    """Return a bound on the distance of two gradients at a theta of this norm: the largest on a grid, and a step."""
     angles = np.linspace(0, np.pi, ANGLES + 1)
     chance = scipy.special.expit(norm * np.cos(angles))
     along, aside = chance * np.cos(angles), chance * np.sin(angles)
     squares = (along[:, None] - along) ** 2 + (aside[:, None] + aside) ** 2
-    gradient = math.sqrt(squares.max()) + (1 + norm / 4) * np.pi / ANGLES
-    if models > 1:
-        gradient = max(gradient, math.sqrt(2) * float(chance[0]))
-    return float(math.hypot(gradient, WEIGHT / math.sqrt(8)) * (1 + 1e-12))
+    return math.sqrt(squares.max()) + (1 + norm / 4) * math.pi / ANGLES
 
 
 def model_of(packed: Floats, dim: int) -> tuple[Floats, Floats]:
@@ -82,9 +89,9 @@ class Belief:
         self.theta = np.zeros((models, dim))
 
     @property
-    def norm(self) -> float:
-        """The largest norm of a theta."""
-        return float(np.sqrt(np.vecdot(self.theta, self.theta)).max())
+    def norms(self) -> tuple[float, ...]:
+        """The norm of the theta of each model."""
+        return tuple(np.sqrt(np.vecdot(self.theta, self.theta)).tolist())
 
     def learn(self, packed: Floats, sigma: float, radius: float) -> None:
         """Take in the noisy sum of a batch's records at theta, with noise of deviation sigma in every coordinate."""

@@ -34,8 +34,6 @@ from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
 from privbandit_agents.privacy.mechanisms.grid import FINER, step_of
 from privbandit_agents.privacy.vectors import Floats, finite
 
-LONGEST_HORIZON = 10**8
-"""Largest horizon of Toeplitz counters; calibration takes 8 to 16 bytes a term."""
 MOST_BYTES = 200 * 2**20
 """Memory that a Toeplitz counter may take by default."""
 STEPS_A_BLOCK = 256
@@ -466,7 +464,7 @@ def rounding(horizon: int) -> float:
     """Return by how much a row of C x may be off, relative to the sum of the sizes of the terms.
 
     Each of these is rounded at most 2 T + 64 times on its way, by 2^-53; of trees far less often, and others are not
-    longer than ``LONGEST_HORIZON``.
+    longer than 10^8.
     """
     return (horizon + 64) * 2.0**-52
 
@@ -477,10 +475,9 @@ def toeplitz_horizon(horizon: int) -> int:
     Raises:
         ValueError: it is no integer from 1 to 10^8.
     """
-    if count(horizon=horizon) > LONGEST_HORIZON:
-        raise ValueError(
-            f"a Toeplitz counter takes horizons up to {LONGEST_HORIZON}, a tree longer ones; got {horizon}."
-        )
+    longest = 10**8  # calibration takes 8 to 16 bytes a term
+    if count(horizon=horizon) > longest:
+        raise ValueError(f"a Toeplitz counter takes horizons up to {longest}, a tree longer ones; got {horizon}.")
     return horizon
 
 

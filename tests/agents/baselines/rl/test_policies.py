@@ -138,15 +138,23 @@ def test_rates_fall_from_the_first_to_a_fifty_first_or_the_root_of_it() -> None:
         assert falling(1.0) == 0.3 and falling(0.0) == pytest.approx(0.3 * last) and falling(0.5) < 0.3
 
 
-@pytest.mark.parametrize("config", [{"critic": "pooled"}, {"net_arch": (4,)}, {"moments": False}])
+@pytest.mark.parametrize("config", [{"critic": "pooled"}, {"net_arch": [4]}, {"moments": False}])
 def test_settings_reach_the_policy(config: dict[str, Any]) -> None:
+    from stable_baselines3 import A2C
+
+    users = to_sb3(gym.make_vec(LINEAR, num_envs=4, n_arms=3, dim=2), 0, largest_score=1000.0)
+    model: Any = A2C(actor_critic_policy(), users, gamma=0.0, policy_kwargs={"net_arch": [], **config}, seed=0)
+    model.learn(10)
+    assert model.policy.value_net.in_features == (2 if "critic" in config else 1)
+    assert len(model.policy.mlp_extractor.scores) == (4 if "net_arch" in config else 2)
+    assert model.policy.features_extractor.moments == config.get("moments", True)
+
+
+def test_the_widths_of_an_agent_reach_its_policy() -> None:
     env = gym.make(LINEAR, n_arms=3, dim=2)
-    agent: Any = make("a2c", env, seed=0, **config)
+    agent: Any = make("a2c", env, seed=0, net_arch=(4,))
     agent.learn(env, 64, seed=0)
-    policy = agent.model.policy
-    assert policy.value_net.in_features == (2 if "critic" in config else 1)
-    assert len(policy.mlp_extractor.scores) == (4 if "net_arch" in config else 2)
-    assert policy.features_extractor.moments == config.get("moments", True)
+    assert len(agent.model.policy.mlp_extractor.scores) == 4
 
 
 def test_a_policy_can_be_used_with_the_library_alone() -> None:

@@ -53,7 +53,7 @@ def test_noise_follows_the_norm_of_theta() -> None:
     agent = agent_of()
     flat = agent.mechanism(100).sigma
     agent.belief.theta[0, 0] = 5.0
-    assert agent.mechanism(100).sigma / flat == pytest.approx(logistic.sensitivity(5.0) / logistic.sensitivity(0.0))
+    assert agent.mechanism(100).sigma / flat == pytest.approx(logistic.sensitivity([5.0]) / logistic.sensitivity([0.0]))
 
 
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])
@@ -71,7 +71,7 @@ def test_replacing_any_record_moves_the_sum_within_its_noise(env_id: str) -> Non
         exact.append(np.asarray(told.exact))
         mechanisms.append(told.mechanism)
     moves = [float(np.linalg.norm(one - other)) for one in exact for other in exact]
-    bound = logistic.sensitivity(2.0, agent.models)
+    bound = logistic.sensitivity([2.0] * agent.models)
     assert 0.5 * bound < max(moves) <= bound
     sigmas = {mechanism.sigma for mechanism in mechanisms}
     assert len(sigmas) == 1 and math.sqrt(2 * agent.rho) * sigmas.pop() >= bound

@@ -47,6 +47,7 @@ def small() -> None:
 CALLS: dict[str, Callable[[Batch], Any]] = {
     "quantile": lambda batch: batch.quantile(SUPPORT, THETA, 0.5, np.zeros(len(LEVELS)), 0.1),
     "newcomer": lambda batch: batch.newcomer(SUPPORT, THETA, 0.7, 0.8, 0.1),
+    "newcomers": lambda batch: batch.newcomers(SUPPORT, THETA, 0.7, 3, 0.5, 0.1),
     "products": lambda batch: batch.products(SUPPORT, 3, 1.5, 0.1),
     "gradient": lambda batch: batch.gradient(SUPPORT, THETA, 0.7, 1.5, 0.1),
     "hessian": lambda batch: batch.hessian(SUPPORT, 1.5, 0.1),
@@ -89,6 +90,7 @@ CROSS = np.where(np.isin(np.arange(DIM), SUPPORT), -1.0, 1.0)
 ON_THE_BALL = np.sqrt(np.where(CROSS < 0, 1.5**2 / 3, (DIM - 1.5**2) / (DIM - 3)))  # |x| = R on the support
 WORST: dict[str, tuple[tuple[Any, float], tuple[Any, float]]] = {
     "newcomer": ((SIGNS, 1e5), (-0.0001 * SIGNS, -1e5)),
+    "newcomers": ((SIGNS, 1e5), (-0.0001 * SIGNS, -1e5)),
     "products": ((np.ones(DIM), 0.0), (CROSS, 0.0)),
     "gradient": ((ON_THE_BALL, 1e5), (ON_THE_BALL, -1e5)),
     "hessian": ((unit(2), 0.0), (unit(7), 0.0)),

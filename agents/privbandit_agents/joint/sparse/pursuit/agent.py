@@ -21,6 +21,7 @@ from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.joint.sparse.pursuit.learning import MEDIAN, Pursuit
 from privbandit_agents.joint.sparse.pursuit.plan import planned, to_try, users_at_first
 from privbandit_agents.joint.sparse.pursuit.releases import Batch
+from privbandit_agents.privacy.contributions.support import in_own_units
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 from privbandit_agents.privacy.vectors import LIMIT
@@ -140,10 +141,3 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         theta = np.zeros(self.dim)
         theta[pursuit.belief.support] = pursuit.belief.theta
         return theta
-
-
-def in_own_units(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return records in units of the root mean square of each one's own features; of zeros they stay as they are."""
-    size = np.sqrt(np.vecdot(x, x) / x.shape[1])
-    size = np.where(size > 1e-100, size, 1.0)
-    return x / size[:, None], y / size

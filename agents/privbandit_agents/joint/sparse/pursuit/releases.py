@@ -35,7 +35,7 @@ class Batch:
     | release | sensitivity |
     |---|---|
     | ``quantile`` | 1 in every score: one user more or less is below a level |
-    | ``newcomer``, the sums over users | 2 a b in every coordinate: |clip(x_j, a)| <= a, |clip(residual, b)| <= b |
+    | ``newcomers``, the sums over users | 2 a b in every coordinate: |clip(x_j, a)| <= a, |clip(residual, b)| <= b |
     | ``products`` | 2 a R in l2: |clip(x_j, a)| <= a, and the vector beside it is scaled into the ball of radius R |
     | ``gradient`` | 2 R b in l2: a vector within the ball of radius R, times a residual clipped to b |
     | ``hessian`` | sqrt(2) R^2 in the Frobenius norm: positive semidefinite matrices of norm at most R^2 |
@@ -92,12 +92,19 @@ class Batch:
         Returns:
             The feature, the noisy sum, and the standard deviation of its noise.
         """
+        found, noisy, sigma = self.newcomers(support, theta, bound, 1, selection, share)
+        return int(found[0]), float(noisy[0]), sigma
+
+    def newcomers(
+        self, support: Ints, theta: Floats, bound: float, k: int, selection: float, share: float
+    ) -> tuple[Ints, Floats, float]:
+        """Select k features as ``newcomer`` does, at once; return them, their sums, and the deviation of the noise."""
         limit = with_rounding(2 * self.limit * bound, len(self))
-        mechanism = GumbelTopK.from_rho(self._pay(share), 1, limit, selection, noise=self.noise)
+        mechanism = GumbelTopK.from_rho(self._pay(share), k, limit, selection, noise=self.noise)
         sums = np.clip(self.residuals(support, theta), -bound, bound) @ self.capped
         candidates = np.delete(np.arange(sums.size), support)
         found, noisy = self._publish(mechanism, sums[candidates])
-        return int(candidates[found[0]]), float(noisy[0]), mechanism.sigma
+        return candidates[found], np.asarray(noisy), mechanism.sigma
 
     def products(self, support: Ints, feature: int, radius: float, share: float) -> tuple[Floats, float]:
         """Release sum clip(x_j, a) v over users, where v is x on the support, scaled into a ball.

@@ -14,6 +14,7 @@ from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import find
 
 
+@pytest.mark.wide
 def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
     of = Contrast.of

@@ -142,6 +142,7 @@ CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case f
 SLOW = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}}
 
 
+@pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.agent.UnprovenCalibration")
 def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:

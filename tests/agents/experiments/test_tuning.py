@@ -13,7 +13,7 @@ from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 SMALL: dict[str, Any] = {
     "env": "privbandit/Linear-v0",
     "agent": "linucb",
-    "search": {"alpha": {"low": 0.01, "high": 3.0, "log": True}, "intercept": [True, False]},
+    "search": {"alpha": {"low": 0.01, "high": 3.0, "log": True}, "ridge": [1.0, 2.0]},
     "horizon": 100,
     "trials": 6,
     "env_kwargs": {"dim": 2, "n_arms": 2},

@@ -177,6 +177,7 @@ def test_a_trial_that_another_process_runs_is_busy(tmp_path: Path) -> None:
     assert not list((tmp_path / "unfinished").iterdir())
 
 
+@pytest.mark.wide
 def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
     bad = [Trial(LINEAR, "slow_agents:fat", 300, seed) for seed in range(2)]
     good = [Trial(LINEAR, "linucb", 100, seed) for seed in range(2)]

@@ -45,9 +45,7 @@ def overview() -> Lines:
         "targets": f"{len(MECHANISMS)} mechanisms that privbandit audit NAME attacks, and every private agent",
         "datasets": "data sets, and how to get them",
     }
-    yield from table(
-        [(f"privbandit list {kind}", text) for kind, text in counted.items()], ("command", "what it lists")
-    )
+    yield from table([(f"privbandit list {kind}", text) for kind, text in counted.items()], ("command", "lists"))
 
 
 def env_lines() -> Lines:

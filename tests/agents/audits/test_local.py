@@ -50,7 +50,7 @@ def test_a_variant_has_other_values_and_no_further_games() -> None:
         "sums kept from the window before",
         "users counted in the next window",
     ]
-    game = Variant(LocalGame, {"pilots": 64, "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
+    game = Variant(LocalGame, {"pilots": 64, "heats": (), "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
     assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
 
 

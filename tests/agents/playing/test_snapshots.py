@@ -28,7 +28,7 @@ TRIALS = [
     Trial(CLASSIFICATION, "tree-all", 600, 1),
     Trial(LINEAR, "ppo", 600, 1, SMALL, {**RL, "n_steps": 8, "batch_size": 16, "n_epochs": 2}),
     Trial(LINEAR, "a2c", 600, 1, SMALL, {**RL, "n_steps": 4}),
-    Trial(LINEAR, "dqn", 600, 1, SMALL, {**RL, "learning_starts": 40, "batch_size": 16, "buffer_size": 200}),
+    Trial(LINEAR, "dqn", 600, 1, SMALL, {**RL, "learning_starts": 40, "batch_size": 16}),
 ]
 
 

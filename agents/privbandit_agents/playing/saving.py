@@ -8,7 +8,7 @@ from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.zoo.reading import ForeignModule, reading
-from privbandit_agents.zoo.registry import make, spaces_of
+from privbandit_agents.zoo.registry import built, spaces_of
 
 
 def plays(agent: AnyAgent) -> str:
@@ -87,7 +87,7 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     header = header_of(values["header"], path)
     try:
         with reading():
-            agent = make(header["agent"], env, **header["config"])
+            agent = built(header["agent"], env, None, header["config"])
     except Exception as error:  # of whatever the file says
         raise ValueError(f"{path} has no agent for this environment: {sentence(error)}") from error
     if plays(agent) != header["plays"]:

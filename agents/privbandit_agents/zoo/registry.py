@@ -103,7 +103,8 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         name: one of ``AGENTS``; ``"module:name"`` for an agent that a module of yours registers; or a class of yours,
             by itself or as ``"file.py:Class"``. The name of the agent made is another one for ``auto-local`` and
             ``auto-joint``, which choose.
-        env: a Gymnasium environment (single or vector); only its spaces and its public data are read.
+        env: a Gymnasium environment (single or vector); only its spaces, public data and auxiliary records are
+            read.
         seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
             fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
             knows or guesses the noise is no noise; one seed at two budgets reveals exact sums of the same users.
@@ -121,6 +122,15 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
     if after := find(name).successor:
         reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
         warnings.warn(reason, DeprecationWarning, stacklevel=2)
+    agent = built(name, env, seed, config)
+    rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
+    if rows is not None and learn is not None:
+        learn(*rows)
+    return agent
+
+
+def built(name: str, env: AnyEnv, seed: int | None, config: Mapping[str, Any]) -> AnyAgent:
+    """Return the agent of ``make`` before auxiliary records report: one that takes over a state has their reports."""
     if isinstance(ready := find(name), Ready) and ready.build is not None:
         return ready.build(env, seed)
     name, settings = resolved(name, env, config)
@@ -130,9 +140,6 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
     agent = agent_class(*spaces_of(env), settings, None if seed is None else generator(seed), *public)
     agent.name = name
-    rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
-    if rows is not None and learn is not None:
-        learn(*rows)
     promise, noise = agent.guarantee, getattr(settings, "noise", "numpy")
     if noise == "secure" and promise.notion in STRONGER and promise.arithmetic != "exact":
         reason = f"noise='secure' is for guarantees that are exact, and that of {name} with these settings is not"

@@ -26,7 +26,7 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.labels import Floats, in_unit_cube
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs
+from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Arithmetic, Inputs
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Positive, PrivateSettings
 from privbandit_agents.local.trees.partition import grow
@@ -141,7 +141,10 @@ class SmoothLDP(LocalAgent[Config, Array]):
         self.ledger = Ledger(self.config.epsilon, self.cost.delta)
         self.lay_out()
         self.total = np.zeros((self.device.cells, self.device.dim))
-        self.guarantee = Guarantee.local(self.config.epsilon, 0.0, self.proof, arithmetic=self.device.arithmetic)
+        sizes = range(self.depth + self.n_arms.bit_length() + 1)
+        exact = all(self.randomizer(2**size).arithmetic == "exact" for size in sizes)
+        arithmetic: Arithmetic = "exact" if exact else "real"
+        self.guarantee = Guarantee.local(self.config.epsilon, 0.0, self.proof, arithmetic=arithmetic)
 
     @property
     def depth(self) -> int:
@@ -175,9 +178,10 @@ class SmoothLDP(LocalAgent[Config, Array]):
         return self.config.report == "signed-subset"
 
     def randomizer(self, cells: int) -> LocalRandomizer:
-        if self.signed:
-            return SignedSubset(self.config.epsilon, cells, noise=self.config.noise)
-        return LaplaceOneHot(self.config.epsilon, cells, 2, bound=2.0)
+        """Return what makes reports on that many cells; on a power of two, of which few have to be exact."""
+        if not self.signed:
+            return LaplaceOneHot(self.config.epsilon, cells, 2, bound=2.0)
+        return SignedSubset(self.config.epsilon, 1 << (cells - 1).bit_length(), noise=self.config.noise)
 
     # on the devices
 
@@ -330,7 +334,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
                 told, nodes = told[cells, arms], (nodes, arms)
             sums[nodes] += spread(2 * told[..., 1] - told[..., 0], users, 5 * noise, told[..., 0], users, noise)
             return
-        told = total.reshape(len(nodes), -1)
+        told = total[: len(nodes)] if source == SERVED else total[: self.n_arms * len(nodes)].reshape(len(nodes), -1)
         if self.asks_places:
             sums[nodes] += spread(0, 0, 0, told, users, noise)
         elif source == SERVED:

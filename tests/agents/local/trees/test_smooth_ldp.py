@@ -2,12 +2,13 @@
 
 import math
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import make, play
+from privbandit_agents import load, make, play, save
 from privbandit_agents.base.reports import Inputs
 
 SMOOTH = "privbandit/Smooth-v0"
@@ -209,3 +210,20 @@ def test_regret_grows_with_the_power_of_the_lower_bound() -> None:
             runs.append(play(env, make("smooth-ldp", env, seed=seed), seed=seed, checkpoints=2).regret[-1])
         found.append(np.median(runs))
     assert abs(math.log10(found[1] / found[0]) / 2 - 0.5) < 0.1
+
+
+def test_a_saved_server_goes_on_with_what_auxiliary_records_told_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = gym.make(SMOOTH, **RIDGES, horizon=600, n_auxiliary=20_000)
+    agent = make("smooth-ldp", env, seed=0, epsilon=4.0)
+    play(env, agent, 600, seed=0)
+    save(agent, tmp_path / "server")
+    loaded: Any = load(tmp_path / "server", env)
+    assert (loaded.logged, loaded.users) == (20_000, 600) and loaded.ledger.releases == 20_600
+    with monkeypatch.context() as patch:  # nobody reports once more
+        patch.setattr(type(agent), "learn_logged", pytest.fail)
+        load(tmp_path / "server", env)
+    x = np.random.default_rng(0).random((500, 2), np.float32)
+    assert np.array_equal(loaded.select_action(x), agent.select_action(x))
+    assert np.array_equal(loaded.sums, agent.sums) and len(loaded.open) == len(agent.open) > 1

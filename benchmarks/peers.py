@@ -208,9 +208,9 @@ def by_table(serve: Callable[[Users], Any], users: Users) -> tuple[float, float]
     return seconds, float((users.means.max(axis=1) - users.means[np.arange(len(actions)), actions]).sum())
 
 
-def by_play(config: dict[str, Any], env: Any, horizon: int) -> tuple[float, float]:
+def by_play(env: Any, horizon: int) -> tuple[float, float]:
     """Serve users through ``play``, drawing included."""
-    agent, started = make("linucb", env, seed=1, alpha=ALPHA, **config), time.process_time()
+    agent, started = make("linucb", env, seed=1, alpha=ALPHA), time.process_time()
     result = play(env, agent, horizon, seed=1, checkpoints=[horizon])
     return time.process_time() - started, float(result.regret[-1])
 
@@ -220,9 +220,7 @@ def linucb(options: Options) -> Iterator[Row]:
     for world, (made, horizon) in WORLDS.items():
         env = made(horizon)
         users = table(env, horizon)
-        turns: dict[str, Turn] = {OURS: partial(by_play, {}, env, horizon)}
-        if users.contexts.ndim == 2:
-            turns[f"{OURS}, intercept=False"] = partial(by_play, {"intercept": False}, env, horizon)
+        turns: dict[str, Turn] = {OURS: partial(by_play, env, horizon)}
         turns[f"{OURS}, users for free"] = partial(by_table, partial(own, env), users)
         turns |= {name: partial(by_table, serve, users) for name, serve in QUICK.items()}
         rounds = [{name: turn() for name, turn in turns.items()} for _ in range(TURNS)]

@@ -52,9 +52,9 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, address: str, size: dict[str, int]) -> Iterator[Any]:
-    """Open a page; whatever it says on the console, or raises, is in ``page.told``."""
-    page = browser.new_page(viewport=size)
+def opened(browser: Any, address: str, size: dict[str, int], scheme: str = "light") -> Iterator[Any]:
+    """Open a page in light or dark colors; whatever it says on the console, or raises, is in ``page.told``."""
+    page = browser.new_page(viewport=size, color_scheme=scheme)
     page.told = []
     page.on("console", lambda message: page.told.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: page.told.append(f"error: {error}"))

@@ -63,6 +63,21 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
     "check_seeds-a2c-*",
     "check_seeds-ppo-*",
     "check_actions-a2c-*",
+    "check_*-sw-*linucb-privbandit/*",
+    "check_*-ldp-oful-privbandit/*",
+    "check_*-lpct-[pr]-privbandit/*",
+    "check_*-lpdt-privbandit/*",
+    "check_hostile_records-*-privbandit/Clicks-v0",
+    "check_*-greedy-privbandit/Bandit-v0",
+    "check_*-greedy-privbandit/Clicks-v0",
+    "check_*-lints-privbandit/Bandit-v0",
+    "check_*-lints-privbandit/Clicks-v0",
+    "check_*-regcb-privbandit/Bandit-v0",
+    "check_*-regcb-privbandit/Clicks-v0",
+    "check_*-squarecb-privbandit/Bandit-v0",
+    "check_*-squarecb-privbandit/Clicks-v0",
+    "check_people-kernel-ldp-*",
+    "check_frozen-kernel-ldp-*",
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:

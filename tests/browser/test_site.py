@@ -55,10 +55,11 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_can_be_read(browser: Any, address: str, name: str, size: dict[str, int], scheme: str) -> None:
-    with opened(browser, address + name, size) as page:
-        page.emulate_media(color_scheme=scheme)
-        page.reload()
+    with opened(browser, address + name, size, scheme) as page:
         page.wait_for_load_state()
+        assert (
+            page.locator("body").get_attribute("data-md-color-scheme") == {"light": "default", "dark": "slate"}[scheme]
+        )
         assert page.locator("h1").count() >= 1 and not too_wide(page)
         assert [one for one in page.told if one.startswith("error")] == []
         assert serious(page) == []

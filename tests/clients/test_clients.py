@@ -87,7 +87,7 @@ def test_a_foreign_agent_takes_groups_respects_masks_and_promises_nothing() -> N
 def test_what_a_foreign_agent_cannot_do_is_one_sentence(tmp_path: Path) -> None:
     env: Any = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=20)
     agent, _ = counting(env)
-    with pytest.raises(TypeError, match="counting is an agent of another library, which alone can save"):
+    with pytest.raises(TypeError, match="counting is an agent of another library: save it"):
         save(agent, tmp_path / "agent.npz")
     with pytest.raises(TypeError, match="choose must be a function; got 7"):
         ForeignAgent(env, 7, print)  # type: ignore[arg-type]

@@ -32,7 +32,12 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.wide_at("check_bookmark-*-float64")
+@pytest.mark.wide_at(
+    "check_bookmark-*-float64",
+    "check_*-full-prices-float64",
+    "check_people-*-concatenated-*",
+    "check_people-Clicks-v0-40-*",
+)
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s[0].split('/')[1]}-{'-'.join(map(str, s[1].values()))}")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 def test_environment_conforms(check: Callable[..., None], setting: tuple[str, dict[str, Any]]) -> None:

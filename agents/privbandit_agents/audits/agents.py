@@ -42,8 +42,10 @@ class Variant:
     game: type["AgentGame"]
     values: dict[str, Any]
 
-    def __call__(self, *arguments: Any, **settings: Any) -> "AgentGame":
-        return self.game(*arguments, **settings, values=self.values)
+    def __call__(
+        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+    ) -> "AgentGame":
+        return self.game(name, config, env, effort, self.values)
 
     @property
     def besides(self) -> tuple["type[AgentGame] | Variant", ...]:

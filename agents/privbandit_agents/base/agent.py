@@ -443,7 +443,12 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     @final
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         rows: tuple[Array, ...] = self.records_of(context, action, feedback)
-        if (masks := self.present) is not None:
+        masks = self.present
+        if masks is None and self.people_seen is None and len(rows[-1]) == 1:
+            with self.paying(1):
+                self.absorb(self.randomize(*rows))
+            return
+        if masks is not None:
             rows += (np.broadcast_to(masks, (len(rows[-1]), masks.shape[-1])),)
         try:
             for part in blocks(lambda: self.at_once, *self.first_visits(rows, person)):

@@ -4,7 +4,6 @@ Christopher Williams and Matthias Seeger, "Using the Nystroem Method to Speed Up
 implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine Learning in Python", 2011.
 """
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -13,35 +12,19 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
-from privbandit_agents.base.settings import Positive, Settings
+from privbandit_agents.base.settings import Settings
 
 CHOSEN: dict[bytes, tuple[float, float]] = {}
 """Width and ridge that public rows chose, by a digest of the rows."""
 
 
-@dataclass(frozen=True)
-class Config(Settings):
-    """Settings of the public kernel model.
-
-    Attributes:
-        gamma: of the kernel exp(-gamma |x - z|^2), in units of 1 / (d variance of the features), > 0; None: chosen by
-            cross-validation on the public rows, where a linear model competes too.
-        inverse_ridge: scikit-learn's C, > 0; None: chosen by cross-validation.
-    """
-
-    gamma: Positive | None = None
-    inverse_ridge: Positive | None = None
-
-
-class KernelPublic(PublicLabelAgent[Config]):
+class KernelPublic(PublicLabelAgent[Settings]):
     """Fit logistic regression on kernel features of the public rows once; users report nothing.
 
     Width and ridge have the best likelihood in five-fold cross-validation; where labels are too rare for it, the
     width is 1 and the ridge 10. Of more than 20 000 public rows the first ones count. Labels that no public row has
     get the probability 0; without any public row all are alike.
     """
-
-    Config = Config
 
     def begin(self) -> None:
         super().begin()
@@ -58,12 +41,10 @@ class KernelPublic(PublicLabelAgent[Config]):
             from sklearn.linear_model import LogisticRegression
         except ImportError as error:
             raise ImportError("kernel models need scikit-learn; run pip install 'privbandit[data]'.") from error
-        config, components = self.config, len(self.features.places)
-        # in units of 1 / (d variance of the features)
-        widths = (0.1, 0.3, 1.0, 3.0, 0.0) if config.gamma is None else (config.gamma,)
-        ridges = (1.0, 10.0, 100.0, 1000.0) if config.inverse_ridge is None else (config.inverse_ridge,)
-        width, ridge = config.gamma or 1.0, ridges[len(ridges) // 3]
-        if len(widths) * len(ridges) > 1 and np.unique(y, return_counts=True)[1].min() >= 2:
+        components = len(self.features.places)
+        # gamma in units of 1 / (d variance of the features), 0 for a linear model, and scikit-learn's C
+        widths, ridges, width, ridge = (0.1, 0.3, 1.0, 3.0, 0.0), (1.0, 10.0, 100.0, 1000.0), 1.0, 10.0
+        if np.unique(y, return_counts=True)[1].min() >= 2:
             width, ridge = likeliest(x, y, components, widths, ridges)
         self.features = KernelFeatures.of(x, width, components)
         model = LogisticRegression(C=ridge, max_iter=1000).fit(self.features(x), y)

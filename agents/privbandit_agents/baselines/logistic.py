@@ -3,33 +3,18 @@
 As implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine Learning in Python", 2011.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
-from privbandit_agents.base.settings import Positive, Settings
+from privbandit_agents.base.settings import Settings
 
 
-@dataclass(frozen=True)
-class Config(Settings):
-    """Settings of public logistic regression.
-
-    Attributes:
-        inverse_ridge: scikit-learn's C, on standardized features, > 0.
-    """
-
-    inverse_ridge: Positive = 1.0
-
-
-class LogisticPublic(PublicLabelAgent[Config]):
+class LogisticPublic(PublicLabelAgent[Settings]):
     """Fit the public rows once, on features standardized by themselves; users report nothing.
 
     Labels that no public row has get the probability 0; without any public row all are alike.
     """
-
-    Config = Config
 
     def begin(self) -> None:
         super().begin()
@@ -49,7 +34,7 @@ class LogisticPublic(PublicLabelAgent[Config]):
             from sklearn.linear_model import LogisticRegression
         except ImportError as error:
             raise ImportError("logistic regression needs scikit-learn; run pip install 'privbandit[data]'.") from error
-        model = LogisticRegression(C=self.config.inverse_ridge, max_iter=1000).fit(x, y)
+        model = LogisticRegression(max_iter=1000).fit(x, y)
         rows = slice(1, None) if len(self.known) == 2 else slice(None)
         self.weights[rows], self.offsets[rows] = model.coef_, model.intercept_
 

@@ -23,12 +23,9 @@ class RidgeSettings(Settings):
 
     Attributes:
         ridge: regularization of A = ridge I + sum x x', > 0.
-        intercept: where arms share a context: whether the regression of each has a constant beside the context. In a
-            world with means that are linear without one, it is one more number to learn.
     """
 
     ridge: Positive = 1.0
-    intercept: bool = True
 
 
 R = TypeVar("R", bound=RidgeSettings)
@@ -88,8 +85,8 @@ def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float)
 class RidgeAgent(InTurn, Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass decides how to choose.
 
-    Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1), or
-    over x alone if ``intercept`` is False. Arms without a context have the constant alone.
+    Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1).
+    Arms without a context have the constant alone.
     """
 
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
@@ -102,7 +99,7 @@ class RidgeAgent(InTurn, Agent[R]):
         self.n_arms = n_arms(self.action_space)
         shape = self.context_shape
         self.shared_context = len(shape) <= 1
-        own = shape[0] + self.config.intercept if shape else 1
+        own = shape[0] + 1 if shape else 1
         self.dim, groups = (own, self.n_arms) if self.shared_context else (shape[1], 1)
         self.regression = Ridge(self.dim, self.config.ridge, groups)
         self.last: tuple[Array | None, Array, Array] = NOTHING

@@ -258,7 +258,7 @@ def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: s
     for name, found in (told["final"] or {}).items():
         good = "regret" in found
         gave = f"regret {found['regret']:.6g}" if good else f"failed: {found['error']}"
-        print(*paragraph(f"{name}: {gave}" + (f" ± {found['error']:.2g} on seeds that tuned nothing" * good)), sep="\n")
+        print(*paragraph(f"{name}: {gave}" + (f" ± {found['error']:.2g} on held-out seeds" * good)), sep="\n")
     failed = sum("error" in row for row in told["trials"]) + sum(
         "regret" not in one for one in (told["final"] or {}).values()
     )
@@ -355,7 +355,7 @@ def frontier(folder: Path, out: Path | None, title: str, size: str | None, forma
 
 
 def look_of(title: str, size: str | None, formats: list[str] | None) -> "Look":
-    """Return how figures are drawn, after checking what was asked for."""
+    """Check the options of figures and return them as a look."""
     from privbandit_agents.experiments.drawing.style import Look
     from privbandit_envs.validate import one_of
 

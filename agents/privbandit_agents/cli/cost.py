@@ -1,4 +1,4 @@
-"""``privbandit cost``: what a promise of privacy would cost, by a log of decisions."""
+"""``privbandit cost``: the cost of a promise of privacy, estimated from a log of decisions."""
 
 import base64
 import hashlib
@@ -153,7 +153,7 @@ def cost(
     env = from_simulator(made, n)
 
     def asked(epsilon: float | None) -> dict[str, Any]:
-        """Return an agent's settings: a budget is a person's if the log says who comes again."""
+        """Return an agent's settings: a budget is a person's if the log has persons."""
         if epsilon is None:
             return {}
         return {"epsilon": epsilon} | ({"people": made.people} if made.visits > 1 else {})
@@ -418,7 +418,7 @@ def write_page(
 
 
 def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
-    """Return what the numbers rest on, in sentences."""
+    """Return the assumptions behind the numbers, in sentences."""
     losses = ", ".join(f"{kind} {value:.4f}" for kind, value in made.losses.items())
     unit = "log loss" if not made.noise else "squared error"
     found = [

@@ -45,7 +45,7 @@ SEARCHES = opt(
 
 
 def prepare(given: Sequence[str]) -> int:
-    """Run ``privbandit data``: list the data sets, or do with one of them what the first word says."""
+    """Run ``privbandit data``: list the data sets, or run the named command for one of them."""
     if not given:
         from privbandit_agents.cli.listing import dataset_lines
 
@@ -84,7 +84,7 @@ def overview() -> str:
 
 
 def about(name: str) -> str:
-    """Return what a command does."""
+    """Return the description of a command."""
     return {
         "expedia": "Prepare the Expedia searches for Assortment-v0: hotels, users and a choice model in one file.",
         "expedia-sample": "Write a generated sample with the columns of the Expedia file, to try things out.",
@@ -146,7 +146,7 @@ def write_sample(path: Path, searches: int, seed: int) -> None:
 
 
 def prepare_rows(name: str, path: Path | None, out: Path | None) -> None:
-    """Prepare a data set for Classification-v0, and say how to use it."""
+    """Prepare a data set for Classification-v0, and print how to use it."""
     target = out / f"{name}.npz" if out else lpct.place(name)
     if out and out.exists() and not out.is_dir():
         raise UsageError(f"--out must be a folder; got the file {str(out)!r}.")

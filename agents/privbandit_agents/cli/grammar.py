@@ -45,7 +45,7 @@ class Verb:
 
     Attributes:
         about: one line for the list of commands.
-        text: what it does, for its own help.
+        text: its description, for its own help.
         options: its arguments and options.
         examples: commands that work as they stand, or with names of the reader's files.
     """
@@ -366,7 +366,7 @@ VERBS: dict[str, Verb] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence with a way out."""
+    """A parser with errors of one sentence that ends in a way out."""
 
     def error(self, message: str) -> NoReturn:
         told = message.removeprefix("argument ")
@@ -447,7 +447,7 @@ def parsed(verb: str, given: Sequence[str]) -> dict[str, Any]:
 
 
 def understood(made: Parser, given: Sequence[str]) -> dict[str, Any]:
-    """Return what a parser makes of words, or raise a UsageError with the nearest option for an unknown one."""
+    """Parse words, or raise a UsageError with the nearest option for an unknown one."""
     refused = [word for word in given if word.startswith("--") and word.partition("=")[0] not in options_of(made)]
     if refused and "--" not in given:
         word = refused[0].partition("=")[0]

@@ -31,7 +31,6 @@ def overview() -> Lines:
     from privbandit_agents.audits import MECHANISMS
     from privbandit_agents.experiments.shelf import library
     from privbandit_agents.zoo.entries import shelves
-    from privbandit_envs.datasets import tables
 
     yield from env_lines()
     yield ""
@@ -44,11 +43,9 @@ def overview() -> Lines:
         "agents": f"{others} further agents: of papers, presets and parts",
         "experiments": f"{len(library())} experiments of papers and of our own, which privbandit reproduce NAME runs",
         "targets": f"{len(MECHANISMS)} mechanisms that privbandit audit NAME attacks, and every private agent",
-        "datasets": f"{len(tables.SOURCES)} data sets, and how to get them",
+        "datasets": "data sets, and how to get them",
     }
-    yield from table(
-        [(f"privbandit list {kind}", text) for kind, text in counted.items()], ("command", "what it lists")
-    )
+    yield from table([(f"privbandit list {kind}", text) for kind, text in counted.items()], ("command", "lists"))
 
 
 def env_lines() -> Lines:

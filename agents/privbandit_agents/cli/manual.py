@@ -158,7 +158,7 @@ def experiment_page(name: str) -> Page:
 
 
 def sweep_page(name: str) -> Page:
-    """Yield what a sweep that comes with the package runs."""
+    """Yield the manual page of a bundled sweep."""
     from privbandit_agents.experiments.schema.sweep import named_sweep
 
     trials = named_sweep(name).trials()

@@ -15,7 +15,7 @@ SECONDS_TO_END = 30
 
 
 class Lasting(io.FileIO):
-    """A stream whose reader may leave, or whose disk may be full: text that cannot be written is left out.
+    """A stream that drops text if its reader has left or its disk is full.
 
     ``lost`` is why.
     """

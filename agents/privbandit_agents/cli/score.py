@@ -33,14 +33,14 @@ from privbandit_envs.files import atomic
 
 QUICK_SEEDS = 2
 FEW_USERS = 5000
-"""The longest task of references whose networks learn from every user."""
+"""The longest task of references with networks that learn from every user."""
 SHORT = 2000
-"""Users of the run whose memory is measured."""
+"""Users of the run that measures memory."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an agent is to play: tasks, budgets and their trials; no trials where it cannot play."""
+    """The tasks, budgets and trials of an agent; no trials where it cannot play."""
 
     agent: str
     parts: Sequence[tuple[Task, str, Sequence[Trial]]]
@@ -50,7 +50,7 @@ class Plan:
         return [trial for _, _, trials in self.parts for trial in trials]
 
     def record(self, results: Mapping[str, Finished], failures: Sequence[Failure]) -> Record:
-        """Return the agent's record; a task of which a run failed counts as refused."""
+        """Return the agent's record; a task with a failed run counts as refused."""
         failed = {failure.job.name: failure.error for failure in failures}
         lost = {task.name: failed[one.name] for task, _, trials in self.parts for one in trials if one.name in failed}
         found = []
@@ -114,7 +114,7 @@ def write(path: Path, text: Callable[[], str]) -> None:
 
 
 def lines_of(sheet: Sheet) -> Iterator[str]:
-    """Yield what the terminal shows."""
+    """Yield the lines that the terminal shows."""
     for line in sheet.headlines():
         yield from paragraph(line)
     yield ""
@@ -184,7 +184,7 @@ def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, pat
     """Play the suite with agents of the zoo and write the references; return the exit code.
 
     Args:
-        names: whose records are made; none: all. The records of others stay as they are.
+        names: the agents to record; none: all. The records of others stay.
         folder: of the results.
         engine: where to run.
         err: shows progress.
@@ -212,7 +212,7 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return what a reference plays: all that it can; of a network that learns from every user, short tasks."""
+    """Return the plan of a reference: every task that it can play; short ones of a network that learns each user."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
     if ".rl.learners" in find(name).agent:
         parts = [part for part in parts if part[0].users <= FEW_USERS]

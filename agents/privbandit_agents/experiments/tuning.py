@@ -132,7 +132,7 @@ def first_of(space: Any) -> Any:
 
 
 def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = None) -> dict[str, Any]:
-    """Search, then play the best settings and the defaults on seeds that tuned nothing; return the written content.
+    """Search, then play the best settings and the defaults on held-out seeds; return the written content.
 
     A trial that raises has its ``error`` and counts as failed. An earlier tuning's result is set aside; runs that the
     folder has are not run again.

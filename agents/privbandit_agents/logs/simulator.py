@@ -276,7 +276,7 @@ class LogProblem(ArmProblem):
 
 
 class LogRounds(ArmRounds):
-    """A block of users whose reward is doubly robust."""
+    """A block of users with doubly robust rewards."""
 
     def __init__(self, problem: LogProblem, users: Array, rng: Generator) -> None:
         super().__init__(problem, users, rng)

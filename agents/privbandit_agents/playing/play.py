@@ -343,7 +343,7 @@ def users_at_once(context: NDArray[Any]) -> int:
 
 
 def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArray[np.int64]:
-    """Return whose the next visits are, until so many records were counted, or fewer."""
+    """Return the persons of the next visits, until ``records`` of them were counted, or fewer."""
     if seen.full:
         return env.upcoming_people(most)
     share = 1 - seen.counted / seen.most  # of visits that count, about

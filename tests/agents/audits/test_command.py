@@ -96,7 +96,7 @@ def test_a_presumption_has_a_line_of_its_own_and_no_exit_code() -> None:
     game: Any = None
     first, second = audit.verdict([audit.Found(game, result, None)], 0.999).splitlines()
     assert first == "not refuted: strongest bound .50 of 1"
-    assert second == "if all noise is Gaussian, as the agent says: REFUTED: rho >= .30 at 99.9 %"
+    assert second == "if all noise is Gaussian, as the agent declares: REFUTED: rho >= .30 at 99.9 %"
     assert not result.refuted
 
 

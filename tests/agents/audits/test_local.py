@@ -14,6 +14,7 @@ from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import find
 
 
+@pytest.mark.wide
 def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
     of = Contrast.of
@@ -49,7 +50,7 @@ def test_a_variant_has_other_values_and_no_further_games() -> None:
         "sums kept from the window before",
         "users counted in the next window",
     ]
-    game = Variant(LocalGame, {"pilots": 64, "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
+    game = Variant(LocalGame, {"pilots": 64, "heats": (), "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
     assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
 
 

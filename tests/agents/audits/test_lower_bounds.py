@@ -36,7 +36,7 @@ class Shifted(Game):
         return self.shift * world + self.scale * noise
 
 
-@pytest.mark.wide_at("claim1")
+@pytest.mark.wide_at("claim1", "claim2")
 @pytest.mark.parametrize("claim", [Claim(1e-9), Claim(1e-9, 1e-6), Claim(1e-9, 1e-6, 1e-18)])
 def test_identical_worlds_refute_nothing(claim: Claim) -> None:
     """At 95 % confidence at most 5 of 100 may; a claim of next to nothing is refuted by any bound above 0."""
@@ -45,6 +45,7 @@ def test_identical_worlds_refute_nothing(claim: Claim) -> None:
     assert refuted <= 5
 
 
+@pytest.mark.wide_at("gaussian-*")
 @pytest.mark.parametrize(
     ("played", "runs"),
     [
@@ -71,6 +72,7 @@ def test_a_bound_is_valid_and_close() -> None:
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("fliphat-peeling", "gumbel-topk")]
 
 
+@pytest.mark.wide_at("wishart-difference", "lplr-*", "bin-cap")
 @pytest.mark.parametrize("name", LOCAL + ADDITIVE)
 def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     floor = 0.85 if name in LOCAL or name == "laplace" else 0.8
@@ -91,6 +93,7 @@ def test_objective_perturbation_keeps_its_claim() -> None:
     assert not verdict.refuted and verdict.lower_bound > 0
 
 
+@pytest.mark.wide_at("fliphat-*-2.0", "private-cov-2.0", "lplr-*-0.5")
 @pytest.mark.parametrize(
     ("name", "epsilon"),
     [
@@ -216,6 +219,7 @@ def test_bad_requests_get_one_sentence(arguments: tuple[Any, ...], message: str)
     assert message in str(error.value)
 
 
+@pytest.mark.wide
 def test_one_run_bounds_are_valid_and_useful() -> None:
     epsilon, guesses = 1.5, 1000
     right = rng(1).binomial(guesses, 1 / (1 + math.exp(-epsilon)), size=200)

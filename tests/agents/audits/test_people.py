@@ -118,6 +118,7 @@ def test_where_rewards_are_protected_nothing_else_is_replaced() -> None:
     assert not refuted(joint.PERSON, "reward-dp-linucb", 43, 120, growth=4.0)
 
 
+@pytest.mark.wide_at("LDPGreedy")
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(JDPLinUCB, marks=pytest.mark.wide), LDPGreedy, pytest.param(ShuffleLinUCB, marks=pytest.mark.wide)],

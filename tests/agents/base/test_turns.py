@@ -103,6 +103,7 @@ class Spoilt(ArmProblem):
         return shown
 
 
+@pytest.mark.wide_at("kernel-ldp-*")
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord")
 @pytest.mark.parametrize(
     ("name", "family"),
@@ -143,13 +144,3 @@ def test_an_agent_whose_loop_was_changed_keeps_it() -> None:
 def test_agents_that_promise_privacy_are_never_served_in_turn() -> None:
     private = [kind for kind in map(Entry.load, AGENTS.values()) if issubclass(kind, LocalAgent | CentralAgent)]
     assert len(private) > 20 and not any(issubclass(kind, InTurn) for kind in private)
-
-
-def test_regressions_without_an_intercept_have_no_constant() -> None:
-    env = gym.make("privbandit/Classification-v0", source="wine", horizon=300)
-    agent: Any = make("linucb", env, seed=0, intercept=False)
-    play(env, agent, seed=0)
-    dim = agent.context_shape[0]
-    assert agent.regression.matrices.shape == (3, dim, dim + 1)
-    assert not agent.predict(np.zeros((1, dim))).any()
-    assert same(*both("linucb", lambda: gym.make("privbandit/Classification-v0", source="wine"), intercept=False))

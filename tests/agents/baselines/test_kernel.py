@@ -50,12 +50,11 @@ def test_features_between_the_places_have_the_kernel_for_inner_products() -> Non
     assert KernelFeatures.of(x, 1.0, 7).dim == 7
 
 
-@pytest.mark.wide_at("config0-labels0", "config0-labels2", "config0-labels3", "config0-labels4", "config2-*")
+@pytest.mark.wide_at("labels0", "labels1", "labels2", "labels4")
 @pytest.mark.parametrize("labels", [[], [1], [1, 1, 1], [0, 1], [0, 0, 0, 1], [0, 1] * 5])
-@pytest.mark.parametrize("config", [{}, {"gamma": 0.5}, {"gamma": 2.0, "inverse_ridge": 1.0}])
-def test_public_rows_of_every_number_and_hostile_contexts(labels: list[int], config: dict[str, Any]) -> None:
+def test_public_rows_of_every_number_and_hostile_contexts(labels: list[int]) -> None:
     env: Any = gym.make(WORLD, horizon=10)
-    made: Any = make("kernel-public", env, seed=0, **config)
+    made: Any = make("kernel-public", env, seed=0)
     public = np.random.default_rng(1).random((len(labels), 2)), np.array(labels, dtype=np.int64)
     agent = type(made)(env.observation_space, env.action_space, made.config, public_data=public)
     contexts = np.array([[0.2, 0.3], [np.nan, 0.1], [np.inf, -np.inf], [1e300, -1e300]])

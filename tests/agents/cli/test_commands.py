@@ -113,7 +113,7 @@ def test_more_seeds_later_run_only_the_new_ones(tmp_path: Path) -> None:
         ),
         (["--agent", "uniform", "--set", "env.theta=abc"], "theta must be 20 finite numbers; got 'abc'."),
         (["--agent", "uniform", "--set", "env.instance_seed=x"], "instance_seed must be an integer >= 0; got 'x'."),
-        (["--agent", "linucb", "--set", "linucb.name=greedy"], "'name' says which agent it is and is no setting"),
+        (["--agent", "linucb", "--set", "linucb.name=greedy"], "'name' names the agent and is no setting"),
         (["--agent", "uniform", "--set", "env.dim=0"], "dim must be an integer >= 1; got 0."),
         (["--agent", "linucb", "--set", "linucb.alpha=-1"], "alpha must be >= 0; got -1."),
         (["--agent", "linucb", "--set", "linucb.alpha=x"], "alpha must be a finite number; got 'x'."),

@@ -181,7 +181,7 @@ def test_a_file_in_the_place_of_a_folder_is_one_sentence(name: str, tmp_path: Pa
     run = ["run", "--env", "privbandit/Linear-v0", "--agent", "uniform", "--horizon", "9", "--seeds", "5"]
     shown = invoke(*run, "--out", str(tmp_path))
     assert shown.exit_code == 2 and shown.stdout == ""
-    assert shown.stderr == f"--out: {tmp_path / name} must be a folder; move what is there.\n"
+    assert shown.stderr == f"--out: {tmp_path / name} must be a folder; move the file that is there.\n"
 
 
 def test_what_stops_many_jobs_is_told_once() -> None:

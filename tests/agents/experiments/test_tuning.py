@@ -13,7 +13,7 @@ from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 SMALL: dict[str, Any] = {
     "env": "privbandit/Linear-v0",
     "agent": "linucb",
-    "search": {"alpha": {"low": 0.01, "high": 3.0, "log": True}, "intercept": [True, False]},
+    "search": {"alpha": {"low": 0.01, "high": 3.0, "log": True}, "ridge": [1.0, 2.0]},
     "horizon": 100,
     "trials": 6,
     "env_kwargs": {"dim": 2, "n_arms": 2},
@@ -38,7 +38,7 @@ def test_tuning_and_table_have_other_seeds_and_the_best_is_played_again(tmp_path
 
 WRONG: list[tuple[str, str]] = [
     ("search: {alpha: [1]}\nenv: privbandit/Linear-v0", "agent must be given"),
-    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {}", "search must say"),
+    ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {}", "search must list"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: {low: 2, high: 1}}", "low < high"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: {low: 0, high: 1, log: true}}", "low < high"),
     ("env: privbandit/Linear-v0\nagent: linucb\nsearch: {alpha: [1]}\nseeds: 3", "unknown key 'seeds'"),

@@ -176,6 +176,7 @@ def test_a_world_of_a_log_is_a_bandit_that_agents_play(tmp_path: Path) -> None:
     assert learned.regret[-1] < private.regret[-1] < uniform.regret[-1]
 
 
+@pytest.mark.wide
 def test_the_reward_is_unbiased_though_the_model_is_wrong() -> None:
     """Clicks that follow the sign of x y, and a logistic model: the model's mean is off, the reward's is not."""
     log = made_log(n=12_000, crossed=True)
@@ -191,6 +192,7 @@ def test_the_reward_is_unbiased_though_the_model_is_wrong() -> None:
     assert right.kind == "trees" and right.losses["trees"] < right.losses["logistic"]
 
 
+@pytest.mark.wide
 def test_a_right_model_is_not_accused_and_wrong_propensities_are() -> None:
     log = made_log(n=6000)
     assert not any(gap.off for gap in check_simulator(from_log(log)))
@@ -245,6 +247,7 @@ def test_refusals() -> None:
         replay(log, make("linucb", from_log(log, "logistic"), seed=0))
 
 
+@pytest.mark.wide
 def test_replay_keeps_a_share_of_uniform_rows_and_agrees_with_the_world() -> None:
     log = made_log(n=9000, uniform=True)
     world = from_log(log, "logistic")

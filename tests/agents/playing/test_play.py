@@ -72,7 +72,7 @@ def test_an_environment_without_a_horizon_is_said_to_have_none() -> None:
         unwrapped = property(lambda self: self)
 
     env = Endless(gym.make(LINEAR))
-    with pytest.raises(ValueError, match=r"no horizon of its own; say how many users come, as in horizon=1000\.$"):
+    with pytest.raises(ValueError, match=r"no horizon; give the number of users, as in horizon=1000\.$"):
         play(env, Scripted(env, 1))
     assert len(play(env, Scripted(env, 1), 30).regret) == 30
 

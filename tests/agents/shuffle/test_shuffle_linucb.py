@@ -42,7 +42,7 @@ def test_the_promise_names_the_trust_that_it_needs() -> None:
         "replace-one-user",
     )
     assert (
-        "a share 1 - honest of others, if the shuffler tells nobody" in promise.protects
+        "a share 1 - honest of others, if the shuffler keeps senders" in promise.protects
         and promise.arithmetic == "exact"
     )
     assert make(NAME, world(dim=30)).guarantee.arithmetic == "real"  # too many coins to toss

@@ -134,7 +134,7 @@ HOSTILE: list[tuple[Any, dict[str, Any], str]] = [
     (ROWS, {"label": "ill", "public": "ill"}, "must be different columns"),
     (ROWS, {"label": "ill", "n_public": 300}, "n_public must be below the 300 rows"),
     (ROWS, {"label": "ill", "n_public": 0}, "n_public must be an integer >= 1"),
-    (ROWS, {"label": "ill", "public": "age"}, "column 'age' must say of every row whether it is public, 0 or 1"),
+    (ROWS, {"label": "ill", "public": "age"}, "column 'age' must be 1 for public rows and 0 for others"),
     (changed(ROWS, open=[1] * N), {"label": "ill", "public": "open"}, "make some rows public and leave some private"),
     (changed(ROWS, age=spoilt(X[:, 0], "old")), ILL, "column 'age' must hold finite numbers; got 'old'"),
     (changed(ROWS, age=spoilt(X[:, 0], None)), ILL, "column 'age' must hold finite numbers; got (None|nan)"),
@@ -160,7 +160,7 @@ HOSTILE: list[tuple[Any, dict[str, Any], str]] = [
     (
         {name: column[:-1] for name, column in LONG.items()},
         GAIN,
-        "every person must have as many rows as there are arms",
+        "every person must have one row for each arm",
     ),
     (changed(LONG, gain=spoilt(LONG["gain"], np.nan)), GAIN, "column 'gain' must hold finite numbers"),
     (LONG, {**GAIN, "n_public": 300}, "n_public must be a number below the 300 people"),

@@ -246,7 +246,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("Linear", {"theta": "abc"}, "theta must be 20 finite numbers; got 'abc'."),
     ("Linear", {"dtype": "float16"}, "dtype must be one of float32, float64"),
     ("Linear", {"support": -3}, "support must be an integer >= 1; got -3."),
-    ("Linear", {"rotate": True}, "rotate must be False for design 'sphere', whose law has no direction; got True."),
+    ("Linear", {"rotate": True}, "rotate must be False for design 'sphere': its law has no direction; got True."),
     ("Linear", {"rotate": True, "design": "heavy"}, "rotate must be False for design 'heavy'"),
     ("Linear", {"rotate": 1, "design": "ill"}, "rotate must be True or False; got 1."),
     ("SparseLinear", {"sparsity": 500}, "sparsity must be at most dim = 400; got 500."),

@@ -141,7 +141,7 @@ class StableBaseline(LearningAgent[RLSettings]):
         return Offer()
 
     def build(self, env: "VecEnv", parameters: Arrays, users: int) -> Any:
-        """Return a model with as many users an update as ``n_envs`` slots would give.
+        """Return a model with the users per update that ``n_envs`` slots would give.
 
         Args:
             env: of stable-baselines3.

@@ -73,17 +73,13 @@ class DQNSettings(RLSettings):
 
     Attributes:
         batch_size: users a gradient step.
-        buffer_size: users to remember.
         learning_starts: users before the first gradient step.
         train_freq: steps between two updates.
-        reward_scale: rewards are multiplied by it, so that the library's Huber loss is quadratic where it matters.
     """
 
     batch_size: Count | None = None
-    buffer_size: Count | None = None
     learning_starts: int | None = None
     train_freq: Count | None = None
-    reward_scale: Positive | None = None
 
 
 def kind_of(observation_space: Space, action_space: Space) -> str:

@@ -36,7 +36,7 @@ R = TypeVar("R", bound=RunSettings)
 class RunAgent(CentralAgent[R, Array]):
     """Serve a run of users with one arm, release the noisy sum of their rewards, and choose the next run by that.
 
-    A subclass chooses in ``learned``, by calling ``run``, from what was released.
+    A subclass chooses in ``learned``, by calling ``run``, from the releases.
 
     *Formal guarantees.* Pure epsilon-joint DP under replacement of a user's whole record. A user is in one run, whose
     arm and length follow from earlier releases and public constants. A run is released once: the sum of y - 1/2 over
@@ -47,7 +47,7 @@ class RunAgent(CentralAgent[R, Array]):
 
     Attributes:
         release: the arm of this run, and the arms' estimated means, shape (1 + K,).
-        means: those means, by what was released last on each arm, shape (K,).
+        means: those means, by the last release on each arm, shape (K,).
         left: users of this run who are still to come.
     """
 

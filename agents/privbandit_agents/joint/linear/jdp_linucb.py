@@ -179,7 +179,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         self.guarantee = self.promise()
 
     def open_means(self, users: int) -> None:
-        """Keep a mean of every person's records, to be released within so many visits."""
+        """Keep a mean of every person's records, to be released within ``users`` visits."""
         config = self.config
         assert config.people is not None
         self.people_seen, self.horizon = PersonMeans(config.people, self.counted), users
@@ -298,7 +298,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return np.asarray(released[-1])
 
     def _batched(self, exact: Array) -> Array:
-        """Release the batch's sum; return the scorer of all evidence, and say when the next one comes."""
+        """Release the batch's sum, set the end of the next batch, and return the scorer of all evidence."""
         users = self.users - self.began
         moved = sensitivity(users, Products.AT_ONCE, WEIGHED)
         mechanism = GridGaussian.from_rho(self.counter.rho, moved, self.config.noise, len(exact))
@@ -340,7 +340,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return scorer
 
     def _snapshot(self, means: PersonMeans) -> Array:
-        """Release the sum of people's means; return the scorer of all releases so far, and say when the next comes."""
+        """Release the sum of people's means, set the time of the next, and return the scorer of all releases so far."""
         config, last = self.config, self.released == len(self.times) - 1
         # one release
         rho = config.concentrated() * float(shares_of(self.times, self.horizon)[self.released])
@@ -359,7 +359,7 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         return self.refit_at - self.users
 
     def _optimistic(self, noisy: Array, sigma: float, counted: int) -> Array:
-        """Return the optimistic scorer of a noisy sum over so many records, with noise of deviation sigma."""
+        """Return the optimistic scorer of a noisy sum over ``counted`` records, with noise of deviation sigma."""
         solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
         added = solved[0][2]
         theory = sigma * math.sqrt(self.dim / added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + counted))

@@ -1,4 +1,4 @@
-"""What a curator keeps of people who come often: the mean of each one's records, and when the sum of means is released.
+"""A curator's means of each person's records, and the times at which their sum is released.
 
 Daniel Levy, Ziteng Sun, Kareem Amin, Satyen Kale, Alex Kulesza, Mehryar Mohri and Ananda Theertha Suresh, "Learning
 with User-Level Privacy", NeurIPS 2021, have means of a person's records clipped to where they concentrate. Proof:
@@ -20,7 +20,7 @@ RADIUS = 0.5
 
 
 def snapshot_times(visits: int) -> list[int]:
-    """Return after how many visits means are released: 16, and twice as many each time, within so many in all."""
+    """Return the numbers of visits after which means are released: 16, then doubling, up to ``visits``."""
     times = [min(16, visits)]
     while 2 * times[-1] <= visits:
         times.append(2 * times[-1])

@@ -52,7 +52,7 @@ class Deviations:
         return len(self.directions)
 
     def scorer(self, eta: Floats) -> Floats:
-        """Return the matrix (R, K) that makes scores of the labels of what the features are linear in."""
+        """Return the matrix (R, K) from kernel values to scores of the labels."""
         theta = self.model.theta.copy()
         added = np.tensordot(eta, self.directions, 1)
         theta[: len(added)] += added
@@ -60,7 +60,7 @@ class Deviations:
 
     @cached_property
     def movers(self) -> Floats:
-        """The matrix (R, K + K m) that makes public scores and their slopes of what the features are linear in."""
+        """The matrix (R, K + K m) from kernel values to public scores and their slopes."""
         dim = self.directions.shape[1]
         slopes = self.directions.transpose(1, 2, 0).reshape(dim, -1)
         mixing = self.model.features.mixing

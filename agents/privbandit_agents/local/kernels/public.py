@@ -59,7 +59,7 @@ class Features:
 
     @remembered
     def kernels(self, x: Array) -> Floats:
-        """Return what the features are linear in, by ``mixing``, of rows (n, d): shape (n, R)."""
+        """Return the kernel values that ``mixing`` combines into features, of rows (n, d): shape (n, R)."""
         rows, apart = np.asarray(x, np.float64), None
         parts = []
         for one in self.blocks:

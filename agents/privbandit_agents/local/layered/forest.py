@@ -7,11 +7,12 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 import math
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.privacy.vectors import lengths
+from privbandit_agents.privacy.vectors import length, lengths
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,11 @@ class Forest:
         closed: whether the children of a node have to stay inactive, shape (N,).
     """
 
+    fixed: ClassVar[frozenset[str]] = frozenset({"scales"})
+
     def __init__(self, dim: int, gamma: float, levels: int) -> None:
         self.dim, self.gamma, self.levels = dim, gamma, levels
+        self.scales = gamma ** -np.arange(levels + 1.0)
         self.child = np.zeros((0, levels), dtype=np.intp)
         self.tree, self.depth = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.path = np.zeros((0, dim, dim))
@@ -98,10 +102,15 @@ class Forest:
         return np.asarray(self.path[node, np.maximum(self.depth[node] - 1, 0)] * (node >= 0)[:, None])
 
     def scale(self, level: Array) -> Array:
-        return np.asarray(self.gamma ** -np.asarray(level, float))
+        """Return gamma^-k of levels k <= M."""
+        return np.asarray(self.scales[level])
 
     def level(self, rest: Array) -> Array:
         """Return k = max{k <= M : |phi_h| <= gamma^-k}, shape (n,)."""
+        if len(rest) == 1:  # numbers are quicker than arrays of one
+            norm = max(length(rest[0]), sys.float_info.min)
+            step = math.floor(-float(np.log(norm)) / math.log(self.gamma) + 1e-12)
+            return np.array([min(max(step, 0), self.levels)], np.intp)
         norms = np.maximum(lengths(rest)[:, 0], sys.float_info.min)
         steps = np.floor(-np.log(norms) / math.log(self.gamma) + 1e-12)
         return np.minimum(np.maximum(steps, 0), self.levels).astype(np.intp)

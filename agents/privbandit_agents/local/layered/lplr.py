@@ -90,9 +90,12 @@ class LPLR(LocalAgent[Config, Array]):
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             alive = self.oracle.alive(contexts.astype(np.float64))
         uniforms = self.choices.of(self.seed_of_choices, self.users, len(contexts))
-        place = np.floor(uniforms * alive.sum(axis=1)) + 1
-        actions = (np.cumsum(alive, axis=1) >= place[:, None]).argmax(axis=1)
-        return actions if context.ndim > len(self.context_shape) else int(actions[0])
+        if context.ndim == len(self.context_shape):
+            left = alive[0].nonzero()[0]
+            place = int(uniforms.item() * len(left))
+            return left.item(place) if place < len(left) else 0
+        places = np.floor(uniforms * alive.sum(axis=1)) + 1
+        return np.asarray((np.cumsum(alive, axis=1) >= places[:, None]).argmax(axis=1))
 
     def settled(self, context: Array) -> Action:
         """Return argmax of f(x, a), for n users who do not report."""
@@ -125,6 +128,9 @@ class LPLR(LocalAgent[Config, Array]):
         """Return the users' cells (n,) and packed statistics (n, D), these by their factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
+        if len(arms) == 1:  # numbers are quicker than arrays of one
+            arm = arms.item()
+            return self.oracle.records(x, y, np.array([int(arm) if arm in range(self.context_shape[0]) else 0]))
         exists = (arms >= 0) & (arms < self.context_shape[0]) & (arms == np.floor(arms))
         return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
 

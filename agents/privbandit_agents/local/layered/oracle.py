@@ -92,6 +92,11 @@ class Oracle(ABC):
             arms: shape (n,).
         """
         forest = self.forest
+        if self.layer == 1:  # no path yet: y is within its bound, and there is nothing along
+            level = forest.level(x)
+            cells = self.tree_of_arm[arms] * forest.levels + level
+            v = x / forest.scale(level)[:, None]
+            return np.where(level < forest.levels, cells, -1), self.report.layout.lift(v, y, np.empty((len(x), 0)))
         # the user's bin
         place = forest.descend(x, self.root + self.tree_of_arm[arms], self.layer - 1)
         level = forest.level(place.rest)
@@ -99,8 +104,6 @@ class Oracle(ABC):
         cells = np.where((place.node >= 0) & (level < forest.levels), cells, -1)
         # what the path leaves of features and reward
         v = place.rest / forest.scale(level)[:, None]
-        if self.layer == 1:  # no path yet: y is within its bound, and there is nothing along
-            return cells, self.report.layout.lift(v, y, np.empty((len(x), 0)))
         left = y - place.predicted
         if self.config.calibration == "correct":
             bound = self.largest(place.node)

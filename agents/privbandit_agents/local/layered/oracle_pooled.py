@@ -114,7 +114,8 @@ class PooledOracle(Oracle):
         return len(self.thetas)
 
     def means(self, epoch: int, phi: Array) -> Array:
-        return np.asarray((phi * self.thetas[epoch, self.tree_of_arm]).sum(axis=-1))
+        thetas = self.thetas[epoch]
+        return np.asarray(np.add.reduce(phi * (thetas[0] if self.trees == 1 else thetas[self.tree_of_arm]), axis=-1))
 
     def widths(self, epoch: int, phi: Array) -> Array:
         return np.asarray(self.config.z * np.linalg.norm(self.across(epoch, phi), axis=-1))

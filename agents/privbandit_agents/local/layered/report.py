@@ -7,6 +7,7 @@ bounds; v q' shows the server how an error of theta in the earlier layers enters
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -43,7 +44,7 @@ class Layout:
         norm = math.hypot(*raw)
         return cls(dim, path, (raw[0] / norm, raw[1] / norm, raw[2] / norm, raw[3] / norm))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
         w0, _, w2, _ = self.weights
         return int(w0 > 0), self.dim, self.dim * self.path * int(w2 > 0), self.dim * (self.dim + 1) // 2

@@ -61,7 +61,7 @@ class LDPClicks(MomentAgent[Config]):
     Attributes:
         exploring: whether arms are public.
         arm: the arm of this run.
-        sums: of what users reported on each arm, shape (K, d + 1).
+        sums: of the users' reports on each arm, shape (K, d + 1).
         asked: by how many users for whom it was present, shape (K,).
         run: users who are asked about one arm in a row; long runs lose few of the reports that come late.
         present_users: of this run, for whom its arm was present.

@@ -232,7 +232,7 @@ class PRECTS(MomentAgent[Config]):
         self.choose()
 
     def restretch(self) -> None:
-        """Go on with S by what is known of the scatter, and keep the evidence by the former S."""
+        """Set S by the estimated scatter, and keep the evidence by the former S."""
         self.known = self.known + self.evidence(self.scorer[:, -1])
         self.reopen(self.scatter.stretch())
 

@@ -21,7 +21,7 @@ class Config(VoteSettings):
     Attributes:
         report: as there.
         exploration: probability of a random label; None: 0 with two labels, 0.05 with more.
-        splits: equal parts h of every axis; None: at most 6, as many as the expected users can fill.
+        splits: equal parts h of every axis; None: at most 6, and no more than the expected users can fill.
     """
 
     report: Kind = "laplace"

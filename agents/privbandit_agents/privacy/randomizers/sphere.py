@@ -248,27 +248,41 @@ class Hemisphere(LocalRandomizer):
 
     def _draw(self, own: Ints, z: Floats, rng: Generator) -> Array:
         if len(own) == 1:
-            active = self.cells == 1 and own[0] >= 0
-            block = (z if self.radius == 1.0 else z / self.radius) if active else self._scaled(own, z)
-            return self._of_one(block[0], rng).reshape(1, self.cells, self.dim)
+            value = z[0] if self.radius == 1.0 else z[0] / self.radius
+            return self._of_one(own.item(), value, rng).reshape(1, self.cells, self.dim)
         block = self._scaled(own, z)
-        uniforms = rng.random((len(own), 2 + block.shape[1]))
-        normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
-        u = directions(scipy.special.ndtri(normals, out=normals))
+        uniforms, normals = self._drawn(len(own), rng)
+        u = directions(normals)
         # on which side of the direction the block is, rounded to the sphere: +-block/|block| with mean the block
         up = np.vecdot(u, block) * signs(lengths(block)[:, 0], uniforms[:, 0]) >= 0
         told = up == (uniforms[:, 1] < self.right)
         u *= np.where(told, 1.0, -1.0)[:, None]
         return u.reshape(len(own), self.cells, self.dim)
 
-    def _of_one(self, block: Floats, rng: Generator) -> Floats:
+    def _drawn(self, n: int, rng: Generator) -> tuple[Floats, Floats]:
+        """Return two uniforms (n, 2) of 53 bits, and Gaussians (n, m D), of each user: the same whoever is in a group.
+
+        Blocks of several cells are long, and numpy's Gaussians then cost half of Gaussians by inversion.
+        """
+        size = self.cells * self.dim
+        if self.cells == 1 or self.noise == "secure":
+            uniforms = rng.random((n, 2 + size))
+            normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
+            return uniforms[:, :2], scipy.special.ndtri(normals, out=normals)
+        uniforms, normals = np.empty((n, 2)), np.empty((n, size))
+        for user in range(n):
+            rng.random(out=uniforms[user])
+            rng.standard_normal(out=normals[user])
+        return uniforms, normals
+
+    def _of_one(self, cell: int, value: Floats, rng: Generator) -> Floats:
         """Draw the report of one user, shape (m D,), as ``_draw`` does, with numbers in place of short arrays."""
-        uniforms = rng.random(2 + len(block))
-        rounding, bit, u = uniforms.item(0), uniforms.item(1), uniforms[2:]
-        np.maximum(u, 0.5 / STEPS, out=u)
-        scipy.special.ndtri(u, out=u)
+        uniforms, normals = self._drawn(1, rng)
+        rounding, bit, u = uniforms.item(0), uniforms.item(1), normals[0]
         u = np.divide(u, length(u), out=u) if len(u) > 1 else directions(u)
-        height = float(u.dot(block)) * (1.0 if rounding < (1 + length(block)) / 2 else -1.0)
+        # the block is 0 but in its own cell
+        along, norm = (float(u[cell * self.dim :][: self.dim].dot(value)), length(value)) if cell >= 0 else (0.0, 0.0)
+        height = along * (1.0 if rounding < (1 + norm) / 2 else -1.0)
         return u if (height >= 0) == (bit < self.right) else np.negative(u, out=u)
 
     def _unbias(self, reports: Array) -> Floats:

@@ -56,6 +56,7 @@ def test_same_seed_same_curve(name: str, env_id: str) -> None:
     assert not np.array_equal(first, curve(name, env_id, agent_seed=1))
 
 
+@pytest.mark.wide_at("dqn")
 def test_every_served_user_is_counted_once(name: str) -> None:
     env = gym.make(CLASSIFICATION, horizon=300)
     counted = RegretCurve([100, 300])
@@ -252,7 +253,7 @@ def test_what_the_agent_does_not_do_is_said(name: str) -> None:
         agent.update(context, 0, 1.0)
 
 
-@pytest.mark.wide_at("a2c-*")
+@pytest.mark.wide_at("a2c-*", "dqn-privbandit/Linear-v0")
 @pytest.mark.parametrize("env_id", [LINEAR, ASSORTMENT])
 def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: str, tmp_path: Path) -> None:
     if name == "dqn" and env_id == ASSORTMENT:
@@ -276,6 +277,7 @@ def test_a_saved_agent_acts_the_same_and_can_go_on_learning(name: str, env_id: s
     assert not same_state(agent, copy)
 
 
+@pytest.mark.wide_at("dqn")
 def test_the_global_generators_are_given_back(name: str) -> None:
     import torch
 

@@ -177,6 +177,7 @@ def test_a_trial_that_another_process_runs_is_busy(tmp_path: Path) -> None:
     assert not list((tmp_path / "unfinished").iterdir())
 
 
+@pytest.mark.wide
 def test_a_full_disk_fails_its_trials_and_no_other(slow_agents: Path) -> None:
     bad = [Trial(LINEAR, "slow_agents:fat", 300, seed) for seed in range(2)]
     good = [Trial(LINEAR, "linucb", 100, seed) for seed in range(2)]
@@ -351,7 +352,7 @@ def test_a_world_whose_numbers_are_none_fails_its_trial_in_a_sentence(slow_agent
     ends = [attempt(trial, slow_agents / "out", None, 60.0, True) for trial in trials]
     told = [end.error for end in ends if isinstance(end, Failure)]
     assert len(told) == 3 and isinstance(ends[3], Finished)
-    said = "is not finite; the environment must give numbers whose sum is one."
+    said = "is not finite; the environment must give finite numbers with a finite sum."
     assert all(error in (f"the regret {said}", f"the reward {said}") for error in told)
     assert [path.stem for path in (slow_agents / "out" / "trials").iterdir()] == [trials[3].name]
 

@@ -173,7 +173,7 @@ def test_a_mistake_in_the_file_is_named(old: str, new: str, expected: str) -> No
             "",
             "statements[0].measure: agent=linucb matches 4 agents or environments, which differ in env.dim (5, 3) and ",
         ),
-        ("at: 0.5", "at: 101", "statements[0].measure: must be at most the horizon 100; got 101, say a fraction"),
+        ("at: 0.5", "at: 101", "statements[0].measure: must be at most the horizon 100; got 101, a fraction"),
         (
             "from: 0.2",
             "from: 2",
@@ -221,7 +221,7 @@ def test_a_mistake_in_the_file_is_named(old: str, new: str, expected: str) -> No
         (
             "scales:",
             "variants: {bold: {agent: linucb}, shy: {agent.alpha: 0.5}}\nscales:",
-            "variants.shy: linucb(alpha=0.5) is a 'bold' too; say what differs.",
+            "variants.shy: linucb(alpha=0.5) is a 'bold' too; name a setting that differs.",
         ),
         (
             "{name: uniform}, ",

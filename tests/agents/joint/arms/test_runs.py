@@ -79,6 +79,7 @@ def test_published_runs_double_and_forget() -> None:
     assert (agent.sizes == np.maximum(agent.pulls / 2, 1)).all()
 
 
+@pytest.mark.wide
 def test_a_bound_on_the_noise_of_several_releases_holds() -> None:
     """The optimistic mean is below the true one in at most a share t^-1 of cases: t = 64, 12 runs of 4 users."""
     agent: Any = make("adap-klucb", gym.make(BANDIT, n_arms=1), seed=0, epsilon=0.5)

@@ -122,6 +122,7 @@ def test_users_without_the_arm_of_a_run_are_not_counted() -> None:
     assert abs(share - (0.5 + 0.5**4 / 4)) < 0.05
 
 
+@pytest.mark.wide_at("20")
 @pytest.mark.parametrize("lag", [0, 20])
 def test_regret_is_well_below_uniform(lag: int) -> None:
     """At epsilon = 4 and 6000 users, three seeds; reports that come 20 users late cost little."""

@@ -447,7 +447,7 @@ def test_more_public_rows_than_the_rule_gives_are_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize("public", [np.zeros(40, bool), np.ones(40, bool), np.arange(39) < 5])
 def test_a_rule_must_leave_both_kinds_of_rows(public: Any) -> None:
     data = ruled()
-    with pytest.raises(ValueError, match="public must say of every row"):
+    with pytest.raises(ValueError, match="public must be true or false"):
         Dataset(data.X.copy(), data.y.copy(), data.label_names, data.feature_names, public)
 
 

@@ -31,7 +31,7 @@ NAMELESS = {
     '<nav class="md-path" aria-label="Navigation"': "Path to this page",
     '<nav class="md-nav md-nav--secondary" aria-label="Table of contents"': "On this page",
 }
-SCROLLING = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code|<table)")
+SCROLLING = re.compile(r'(<pre[^>]*>(?:<span></span>)?<code|<table|<math[^>]* display="block")')
 MATHS = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -130,7 +130,7 @@ def measured(rows: list[list[str]], caption: str) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Write formulas as MathML, which needs no script; a keyboard reaches code and tables that scroll.
+    """Write formulas as MathML, which needs no script; a keyboard reaches code, tables and formulas that scroll.
 
     The contents of an API page are its sections alone, since its names stand at the head of each.
     """

@@ -23,7 +23,7 @@ def in_own_units(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def shortened(x: Floats) -> Floats:
     """Return features on the support, (n, m), in units of 1.5 sqrt(m) and scaled down into the unit ball."""
     units: Floats = x / max(1.0, 1.5 * math.sqrt(x.shape[1]))
-    return units / np.maximum(np.sqrt(np.vecdot(units, units)), 1.0)[:, None]
+    return np.asarray(units / np.maximum(np.sqrt(np.vecdot(units, units)), 1.0)[:, None])
 
 
 class Support:

@@ -59,7 +59,8 @@ def test_noise_follows_the_norm_of_theta() -> None:
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])
 def test_replacing_any_record_moves_the_sum_within_its_noise(env_id: str) -> None:
     """Hostile and ordinary records of the last user of a batch, at a theta far from 0: every pair."""
-    exact, mechanisms = [], []
+    exact: list[Any] = []
+    mechanisms: list[Any] = []
     contexts, arms, rewards = records(100, env_id)
     hostile = [(wild, arm, 1.0) for wild in WILD for arm in (0, 1)] + [(0.3, 0, wild) for wild in WILD]
     far = [(scale, arm, reward) for scale in (2.0, -2.0, 0.5) for arm in (-1, 0, 1) for reward in (0.0, 1.0, -1.0)]

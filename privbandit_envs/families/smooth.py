@@ -105,7 +105,7 @@ class SmoothProblem(ArmProblem):
         if self._support is not None:
             rows: Array = self._support.contexts[rng.integers(len(self._support.contexts), size=n)]
             return rows
-        return rng.random((n, self.dim), self.dtype)  # type: ignore[call-overload,no-any-return]
+        return rng.random((n, self.dim), self.dtype)
 
     def means(self, contexts: Array) -> Floats:
         x = contexts.astype(np.float64)

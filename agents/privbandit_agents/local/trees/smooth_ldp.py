@@ -187,7 +187,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
 
     def places(self, context: Array) -> NDArray[np.int64]:
         """Return the number among open nodes of each context's cell, contexts (..., d) to (n,)."""
-        return self.cell_of[self.tree.find(in_cube(np.reshape(context, (-1, self.dim))))]
+        return np.asarray(self.cell_of[self.tree.find(in_cube(np.reshape(context, (-1, self.dim))))])
 
     def select_action(self, context: Array) -> Action:
         """Return the arm whose turn it is in the user's cell; if it is absent, the present one that looks best."""
@@ -329,10 +329,12 @@ class SmoothLDP(LocalAgent[Config, Array]):
         nodes, noise = self.open[self.undecided], users * device.variance(own=False)
         cells, arms, sums = np.arange(len(nodes)), self.turn[self.undecided], self.sums[source]
         if not self.signed:
-            told = total.reshape(len(nodes), self.n_arms, 2)
+            pairs = total.reshape(len(nodes), self.n_arms, 2)
+            added_up = spread(2 * pairs[..., 1] - pairs[..., 0], users, 5 * noise, pairs[..., 0], users, noise)
             if source == SERVED:
-                told, nodes = told[cells, arms], (nodes, arms)
-            sums[nodes] += spread(2 * told[..., 1] - told[..., 0], users, 5 * noise, told[..., 0], users, noise)
+                sums[nodes, arms] += added_up[cells, arms]
+            else:
+                sums[nodes] += added_up
             return
         told = total[: len(nodes)] if source == SERVED else total[: self.n_arms * len(nodes)].reshape(len(nodes), -1)
         if self.asks_places:

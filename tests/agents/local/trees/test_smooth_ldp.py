@@ -15,10 +15,15 @@ SMOOTH = "privbandit/Smooth-v0"
 RIDGES: dict[str, Any] = {"n_arms": 3, "dim": 2}
 
 
+def agent_of(env: Any = None, **config: Any) -> Any:
+    """Return the agent for an environment; by default for ridges in two dimensions."""
+    return make("smooth-ldp", gym.make(SMOOTH, **RIDGES) if env is None else env, **{"seed": 0, **config})
+
+
 def learned(users: int = 4000, world: dict[str, Any] = RIDGES, **config: Any) -> Any:
     """Return an agent that has learned without noise, and goes on with the given settings."""
     env = gym.make(SMOOTH, **world, horizon=users)
-    agent = make("smooth-ldp", env, seed=0, **{"epsilon": math.inf, **config})
+    agent = agent_of(env, seed=0, **{"epsilon": math.inf, **config})
     play(env, agent, seed=0, by_counts=False)
     return agent
 
@@ -41,7 +46,7 @@ def worst_ratio(all_inputs: list[Inputs], reports: Any) -> float:
 @pytest.mark.parametrize("kind", ["reward", "place", "auxiliary"])
 def test_no_two_records_are_told_apart_by_more_than_epsilon(epsilon: float, kind: str) -> None:
     """All reports of a device that has up to three cells, exactly; some pair reaches epsilon."""
-    agent = make("smooth-ldp", gym.make(SMOOTH, **RIDGES), seed=0, epsilon=epsilon)
+    agent = agent_of(epsilon=epsilon)
     agent.open = np.array([1, 5, 6])  # a half, and the halves of the other one
     agent.left[5] = [True, False, False]  # decided: its users are inactive
     agent.run = 7 if kind == "place" else 2
@@ -56,8 +61,8 @@ def test_no_two_records_are_told_apart_by_more_than_epsilon(epsilon: float, kind
         given = [agent.inputs(np.array([x]), np.array([arm]), np.array([y])) for x, arm, y in records()]
     device = given[0].randomizer
     assert all(one.randomizer.epsilon == epsilon for one in given)
-    cells = device.cells  # type: ignore[attr-defined]
-    size = device.size  # type: ignore[attr-defined]
+    cells = device.cells
+    size = device.size
     reports = np.array([r for r in product((-1, 0, 1), repeat=cells) if np.count_nonzero(r) == size])
     for one in given:
         total = np.exp(one.log_likelihood(reports, 0)).mean()
@@ -67,7 +72,7 @@ def test_no_two_records_are_told_apart_by_more_than_epsilon(epsilon: float, kind
 
 def test_noise_in_all_cells_is_epsilon_private_and_noise_in_the_own_cell_is_not() -> None:
     """The report of the paper's authors: 2000 reports of each record; one cell alone shows where a user is."""
-    agent = make("smooth-ldp", gym.make(SMOOTH, **RIDGES), seed=0, report="laplace")
+    agent = agent_of(report="laplace")
     agent.open = np.array([1, 2])
     agent.lay_out()
     given = [agent.inputs(np.array([x]), np.array([arm]), np.array([y])) for x, arm, y in records()]
@@ -83,7 +88,7 @@ def test_noise_in_all_cells_is_epsilon_private_and_noise_in_the_own_cell_is_not(
 @pytest.mark.parametrize("report", ["signed-subset", "laplace"])
 @pytest.mark.parametrize("record", [(5, 1.0), (-1, 1.0), (0, math.nan), (0, math.inf)])
 def test_who_has_nothing_to_tell_reports_nothing(report: str, record: tuple[int, float]) -> None:
-    agent = make("smooth-ldp", gym.make(SMOOTH, **RIDGES), seed=0, report=report)
+    agent = agent_of(report=report)
     given = agent.inputs(np.array([[0.2, 0.2]]), np.array([record[0]]), np.array([record[1]]))
     assert given.cells[0] == (0 if report == "signed-subset" else -1)
     assert report == "laplace" or given.values[0, 0] == 0
@@ -97,7 +102,7 @@ def test_estimates_are_right_up_to_the_stated_variance(report: str, epsilon: flo
     errors = []
     for seed in range(20):
         env = gym.make(SMOOTH, **RIDGES, horizon=4000)
-        agent = make("smooth-ldp", env, seed=seed, epsilon=epsilon, report=report, width=100.0)
+        agent = agent_of(env, seed=seed, epsilon=epsilon, report=report, width=100.0)
         agent.open = np.array([3, 4, 5, 6])
         agent.lay_out()
         agent.total = np.zeros((agent.device.cells, agent.device.dim))
@@ -144,7 +149,7 @@ def test_auxiliary_records_cost_what_they_promise_and_help(auxiliary: str) -> No
         env = gym.make(SMOOTH, **RIDGES, horizon=4000, n_auxiliary=records)
         runs = []
         for seed in range(5):
-            agent = make("smooth-ldp", env, seed=seed, epsilon=2.0, auxiliary=auxiliary)
+            agent = agent_of(env, seed=seed, epsilon=2.0, auxiliary=auxiliary)
             assert agent.logged == records
             assert agent.ledger.releases == (records if auxiliary == "private" else 0)
             runs.append(play(env, agent, seed=seed).regret[-1])
@@ -159,21 +164,21 @@ def test_auxiliary_records_come_first() -> None:
 
 
 def test_public_records_with_parts_missing_are_left_out() -> None:
-    agent = make("smooth-ldp", gym.make(SMOOTH, **RIDGES), seed=0, auxiliary="public")
+    agent = agent_of(auxiliary="public")
     agent.learn_logged(np.full((3, 2), 0.4), np.array([0, -1, 1]), np.array([1.0, 1.0, math.nan]))
     assert agent.logged == 1 and agent.sums[0, 0, :, 3].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_an_absent_arm_is_replaced_and_tells_nothing() -> None:
     env = gym.make(SMOOTH, **RIDGES, horizon=500, available=0.5)
-    agent = make("smooth-ldp", env, seed=0)
+    agent = agent_of(env, seed=0)
     run = play(env, agent, seed=0)
     assert agent.users == 500 and run.regret[-1] >= 0
 
 
 def test_users_by_counts_and_blocks_have_the_law_of_reports() -> None:
     """2000 sums of 60 users in two cells: mean and covariance, five standard errors."""
-    agent = make("smooth-ldp", gym.make(SMOOTH, **RIDGES, horizon=10), seed=0, epsilon=0.5)
+    agent = agent_of(epsilon=0.5)
     agent.open, agent.run = np.array([1, 2]), 2
     agent.lay_out()
     x = np.array([[0.1, 0.1], [0.9, 0.9], [0.2, 0.4]])
@@ -207,7 +212,7 @@ def test_regret_grows_with_the_power_of_the_lower_bound() -> None:
         runs = []
         for seed in range(8):
             env = gym.make(SMOOTH, rewards="scales", dim=1, n_arms=2, horizon=horizon)
-            runs.append(play(env, make("smooth-ldp", env, seed=seed), seed=seed, checkpoints=2).regret[-1])
+            runs.append(play(env, agent_of(env, seed=seed), seed=seed, checkpoints=[horizon]).regret[-1])
         found.append(np.median(runs))
     assert abs(math.log10(found[1] / found[0]) / 2 - 0.5) < 0.1
 
@@ -216,7 +221,7 @@ def test_a_saved_server_goes_on_with_what_auxiliary_records_told_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = gym.make(SMOOTH, **RIDGES, horizon=600, n_auxiliary=20_000)
-    agent = make("smooth-ldp", env, seed=0, epsilon=4.0)
+    agent = agent_of(env, seed=0, epsilon=4.0)
     play(env, agent, 600, seed=0)
     save(agent, tmp_path / "server")
     loaded: Any = load(tmp_path / "server", env)

@@ -27,11 +27,9 @@ from privbandit_agents.base.arms import ArmModels, in_blocks, optimistic_scorer
 from privbandit_agents.base.settings import (
     Budget,
     Count,
-    Growth,
     HalfOpen01,
     NonNegative,
     Open01,
-    Positive,
     PrivateSettings,
     Within,
 )
@@ -56,9 +54,7 @@ class Config(PrivateSettings):
         honest: the least share of a batch's other devices that toss their coins as they should and keep them secret, in
             (0, 1]; the rest may be one coalition with the server. Fewer honest devices make all toss more.
         first: users of the first batch, and of every later one at least.
-        growth: a batch ends when the number of users has grown by this factor, > 1.
         radius: theta is projected on a ball of this radius, > 0 and at most 20; noise grows with |theta|, to double.
-        ridge: precision of the prior on theta, which is 0 in the mean, > 0.
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to x . theta, >= 0.
         noise: of the coins, ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
@@ -67,9 +63,7 @@ class Config(PrivateSettings):
     delta: Open01 = 1e-5
     honest: HalfOpen01 = 0.8
     first: Count = 100
-    growth: Growth = 1.5
     radius: Radius = 5.0
-    ridge: Positive = 1.0
     bonus_scale: NonNegative = 0.5
     noise: Literal["numpy", "secure"] = "numpy"
 
@@ -78,7 +72,7 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
     """Devices send their likelihood's derivatives at theta in bits, fair coins among them; a shuffler mixes them.
 
     Algorithm:
-        1. P <- ridge I, theta <- 0. Publish theta; serve a batch of users by argmax x . theta + bonus |x|_(P^-1). With
+        1. P <- I, theta <- 0. Publish theta; serve a batch of users by argmax x . theta + bonus |x|_(P^-1). With
            reward y in [0, 1] and mu = 1 / (1 + exp(-x . theta)) each device sends the bits of its rounded
            ((y - mu) x, sqrt(2) mu (1 - mu) svec(x x')), and coins.
         2. The shuffler mixes the bits of each coordinate over the batch.
@@ -113,7 +107,7 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
     def begin(self) -> None:
         super().begin()
         config, self.dim, self.users = self.config, self.width, 0
-        self.belief = logistic.Belief(self.models, self.dim, config.ridge)
+        self.belief = logistic.Belief(self.models, self.dim)
         self.shuffler = Shuffler(2 * self.models * packed_size(self.dim))
         self.cost, self.ledger = approximate(config.epsilon, config.delta), Ledger(config.epsilon, config.delta)
         farthest = self.coins((config.radius,) * self.models)
@@ -139,7 +133,8 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
     @property
     def batch_size(self) -> int:
         if self.sized[0] != self.users:
-            self.sized = self.users, next_change(self.users, self.config.growth, self.config.first) - self.users
+            following = next_change(self.users, 1.5, self.config.first)  # half as many again
+            self.sized = self.users, following - self.users
         return self.sized[1]
 
     def select_action(self, context: Array) -> Action:

@@ -17,7 +17,7 @@ import scipy
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms, next_change
 from privbandit_agents.base.arms import ArmModels, best_present, optimistic_scorer
 from privbandit_agents.base.rows import Products, blocks, uniforms_per_user
-from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01, Positive, Within
+from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions import logistic
@@ -35,9 +35,7 @@ class Config(GaussianSettings):
     Attributes:
         horizon: number of users T; default: the environment's. The first batch is at most T/4; more users may come.
         first: length of the first batch, which gets arms at random; default: sqrt(K d) (9 + 3/sqrt(rho)), K models.
-        growth: all users so far over those before the last batch, > 1.
         radius: theta is projected on a ball of this radius, > 0 and at most 20; noise grows with |theta|, to double.
-        ridge: precision of the prior on theta, which is 0 in the mean, > 0.
         bonus_scale: multiplier of |x| in the norm of the inverse precision, added to x . theta, >= 0.
     """
 
@@ -45,9 +43,7 @@ class Config(GaussianSettings):
     delta: Open01 = 1e-5
     horizon: Count | None = None
     first: Count | None = None
-    growth: Growth = 1.5
     radius: Radius = 5.0
-    ridge: Positive = 1.0
     bonus_scale: NonNegative = 0.5
 
 
@@ -55,13 +51,13 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
     """Batches of users, each used once: noisy gradients and Hessians of their likelihood correct theta.
 
     Algorithm:
-        1. P <- ridge I, theta <- 0; n <- length of the first batch, which gets arms at random.
+        1. P <- I, theta <- 0; n <- length of the first batch, which gets arms at random.
         2. Serve n users by argmax x . theta + bonus |x|_(P^-1). Each, with reward y in [0, 1] and
            mu = 1 / (1 + exp(-x . theta)), adds to g <- sum of (y - mu) x and H <- sum of mu (1 - mu) x x'.
         3. Release (g, sqrt(2) svec(H)) with Gaussian noise.
         4. Weigh the model (g, H) by its noise, M = H (H + v I)^-1 H; P <- P + M, and theta moves to the maximum of the
            sum of the old model and the new one (``improved``), within the ball of ``radius``.
-        5. Forget the users; n <- (growth - 1) times all users so far; go to 2.
+        5. Forget the users; n <- half of all users so far; go to 2.
 
         If the arms share a context x, each has a model of its own, on the features ``with_intercept``; the release has
         one block of derivatives for each arm. If rewards are +-1, those of -1 count as 0.
@@ -92,7 +88,7 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         size = self.models * packed_size(self.dim)
         self.guarantee = config.guarantee("docs/privacy/logistic-steps.md", arithmetic=config.arithmetic(size))
         self.rng_noise = self.rng.spawn(1)[0]
-        self.belief = logistic.Belief(self.models, self.dim, config.ridge)
+        self.belief = logistic.Belief(self.models, self.dim)
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.epoch = Products(self.dim + 1, self.models)
         wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.rho))
@@ -143,7 +139,7 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         draw, cost = partial(mechanism.release, exact, self.rng_noise), gaussian_dp(self.rho)
         noisy = self.publish(mechanism, exact, draw, cost, self.batch)
         self.belief.learn(noisy, mechanism.sigma, self.config.radius)
-        self.batch, self.ends = self.batch + 1, next_change(self.users, self.config.growth)
+        self.batch, self.ends = self.batch + 1, next_change(self.users, 1.5)  # half as many again
         pairs = zip(self.belief.precision, self.belief.theta, strict=True)
         return np.hstack([optimistic_scorer(p, theta, self.config.bonus_scale) for p, theta in pairs])
 

@@ -14,7 +14,7 @@ import numpy as np
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks
-from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
+from privbandit_agents.base.settings import Budget, Count, Open01, Positive
 from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.clipping import passed, power
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
@@ -29,8 +29,6 @@ LEVEL = 0.5
 """Where features are clipped when new ones are sought, in units of the record's own root mean square."""
 SPREAD = 0.69
 """Mean square of Gaussian residuals clipped at their median, in units of that."""
-CLEAR = 1.5
-"""Standard deviations from 0 that keep a feature."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class Config(JointSettings):
     Attributes:
         horizon: number of users T; default: the environment's. The first episode ends at T/4 at the latest.
         first: length of the first episode; default: when two coefficients of five show.
-        growth: length of an episode over that of the one before, > 1.
         s: largest support.
         reward_scale: where the search for the scale of rewards starts, > 0.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
@@ -50,7 +47,6 @@ class Config(JointSettings):
     delta: Open01 = DELTA
     horizon: Count | None = None
     first: Count | None = None
-    growth: Growth = 1.5
     s: Count = 10
     reward_scale: Positive = 1.0
     noise: Literal["numpy", "secure"] = "numpy"
@@ -67,7 +63,7 @@ class PrivateLasso(CentralAgent[Config, Array]):
            Gumbel vector, and release these sums; features with a clear sum join S.
         4. Release b again, and gradient and Hessian of clipped squares on S; theta takes a Newton step, weighted by its
            noise (``improved``).
-        5. Features with |theta_j| < 1.5 sd leave S; forget the users; n <- growth n; go to 2.
+        5. Features with |theta_j| < 1.5 sd leave S; forget the users; n <- 1.5 n; go to 2.
 
         k is a hundredth of n times min(1, sqrt(2 rho)), at least 1, as long as S has at most s features.
 
@@ -119,12 +115,12 @@ class PrivateLasso(CentralAgent[Config, Array]):
         self._search(batch)
         if len(self.support):
             self._regress(batch)
-        self.support.drop(CLEAR)
+        self.support.drop()
         # the next episode
         for rows in (self.features, self.rewards):
             rows.clear()
         longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
-        self.episode, self.length = self.episode + 1, min(next_change(self.length, self.config.growth), longest)
+        self.episode, self.length = self.episode + 1, min(next_change(self.length, 1.5), longest)
         return self.support.all_of(self.dim)
 
     def _median(self, batch: Batch, share: float) -> float:
@@ -147,7 +143,7 @@ class PrivateLasso(CentralAgent[Config, Array]):
         # the coefficients that the sums stand for
         unit = n * passed(LEVEL) * 0.5
         variance = (sigma**2 + n * power(LEVEL) * SPREAD * self.b**2) / unit**2
-        clear = np.abs(sums / unit) > CLEAR * variance**0.5
+        clear = np.abs(sums / unit) > 1.5 * variance**0.5  # standard deviations, as in ``Support.drop``
         self.support.choose(found[clear], sums[clear] / unit, variance)
 
     def _regress(self, batch: Batch) -> None:

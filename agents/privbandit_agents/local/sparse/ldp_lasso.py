@@ -13,7 +13,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.base.settings import Count, Growth, Positive
+from privbandit_agents.base.settings import Count, Positive
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.contributions.support import Support, in_own_units, shortened
@@ -24,8 +24,6 @@ SCALE, SEARCH, AGAIN, GRAM, SCORE = range(5)
 """Kinds of reports, in the order of a batch."""
 SHARES = (0.08, 0.32, 0.08, 0.12, 0.4)
 """Shares of a batch for each."""
-CLEAR = 1.5
-"""Standard deviations from 0 that keep a feature."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +31,15 @@ class Config(MomentSettings):
     """Settings of ``ldp-lasso``, beside those in ``MomentSettings``.
 
     Attributes:
-        growth: a batch ends when the number of users has grown by this factor, > 1.
         horizon: number of users T; default: the environment's. The first batch is at most T/4; more users may come.
         first: users of the first batch; default: 200 + 6 d / min(1, epsilon)^2.
         s: largest support.
-        threshold: tau over sqrt(2 log(2 d)), > 0.
         reward_scale: where the search for the scale of residuals starts, > 0.
     """
 
-    growth: Growth = 1.5
     horizon: Count | None = None
     first: Count | None = None
     s: Count = 10
-    threshold: Positive = 1.2
     reward_scale: Positive = 1.0
 
 
@@ -58,7 +52,8 @@ class LDPLasso(MomentAgent[Config]):
         2. Some users report whether |r| > b, which gives q, the share of residuals that are not clipped.
         3. Some report clip(r / b) x / sqrt(d) by one private direction. Their mean, times b sqrt(d) / q, estimates
            beta - theta; m <- the mean of all such estimates of beta, weighted by precision.
-        4. Hard thresholding: features with |m_j| > tau sd join S, at most s in all, with theta_j = m_j.
+        4. Hard thresholding: features with |m_j| > 1.2 sqrt(2 log(2 d)) sd join S, at most s in all;
+           theta_j = m_j there.
         5. As step 2; then some report svec(u u'), and others clip(r / b) u, u = x_S in the unit ball: by them theta on
            S takes a Newton step, weighted by its noise (``improved``).
         6. Features with |theta_j| < 1.5 sd leave S; b <- exp(1 - 2 q) b; the next batch is larger; go to 2.
@@ -169,9 +164,9 @@ class LDPLasso(MomentAgent[Config]):
 
     def ended(self) -> None:
         """End the batch: drop what is not clear, and move the clip towards the median of residuals."""
-        self.support.drop(CLEAR)
+        self.support.drop()
         self.b *= math.exp(1 - 2 * self.share)
-        self.kind, self.batch = SCALE, math.ceil(self.users * (self.config.growth - 1))
+        self.kind, self.batch = SCALE, math.ceil(self.users / 2)
 
     def searched(self, mean: Array, noise: float) -> None:
         """Average the estimates of all coefficients; let those that stand out from the noise join the support."""
@@ -183,7 +178,7 @@ class LDPLasso(MomentAgent[Config]):
         # hard thresholding
         clearness = np.abs(self.search[:-1]) / math.sqrt(self.search[-1])
         clearness[self.support.chosen] = 0.0
-        above = np.flatnonzero(clearness > self.config.threshold * math.sqrt(2 * math.log(2 * self.dim)))
+        above = np.flatnonzero(clearness > 1.2 * math.sqrt(2 * math.log(2 * self.dim)))
         room = max(0, self.config.s - len(self.support))
         above = above[np.argsort(-clearness[above])][:room]
         self.support.choose(above, self.search[above], float(self.search[-1]))

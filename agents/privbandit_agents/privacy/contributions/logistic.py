@@ -84,8 +84,8 @@ class Belief:
         theta: shape (models, d).
     """
 
-    def __init__(self, models: int, dim: int, ridge: float) -> None:
-        self.precision = np.tile(ridge * np.eye(dim), (models, 1, 1))
+    def __init__(self, models: int, dim: int) -> None:
+        self.precision = np.tile(np.eye(dim), (models, 1, 1))  # of the prior
         self.theta = np.zeros((models, dim))
 
     @property

@@ -71,8 +71,8 @@ class Support:
         self.precision, move = improved(self.precision, *found, scale * noises[0], slope * scale * noises[1])
         self.theta = self.theta + move
 
-    def drop(self, clear: float) -> None:
-        """Drop features whose coefficients are within ``clear`` standard deviations of 0, the least clear one first.
+    def drop(self) -> None:
+        """Drop features whose coefficients are within 1.5 standard deviations of 0, the least clear one first.
 
         The others' belief is the conditional one, given a coefficient of 0.
         """
@@ -80,7 +80,7 @@ class Support:
             deviations = np.sqrt(np.diagonal(np.linalg.inv(self.precision)))
             clearness = np.abs(self.theta) / deviations
             least = int(clearness.argmin())
-            if clearness[least] >= clear:
+            if clearness[least] >= 1.5:
                 return
             rest = np.delete(np.arange(len(self)), least)
             kept = self.precision[np.ix_(rest, rest)]

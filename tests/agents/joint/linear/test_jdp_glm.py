@@ -42,10 +42,10 @@ def published(agent: Any, sent: tuple[Any, Any, Any]) -> list[Publication]:
 
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])
 def test_a_batch_is_one_release_of_the_whole_budget(env_id: str) -> None:
-    agent = agent_of(env_id, first=50, growth=2)
+    agent = agent_of(env_id, first=50)
     told = published(agent, records(T, env_id))
     assert [one.group for one in told] == list(range(len(told))) and agent.users == T
-    assert agent.batch == len(told) == 4 and agent.ends == 800, "50, 100, 200, 400 users, and 800"
+    assert agent.batch == len(told) == 7 and agent.ends == 863, "50, 75, 113, 170, 255, 383, 575 users, and 863"
     assert agent.ledger.spent_epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
 

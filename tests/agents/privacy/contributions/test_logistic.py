@@ -87,7 +87,7 @@ def test_a_belief_without_noise_is_the_posterior_mode_after_a_few_batches() -> N
     x = draw.standard_normal((20_000, 2))
     x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
     y = (draw.random(len(x)) < scipy.special.expit(x @ true)).astype(float)
-    belief = logistic.Belief(1, 2, 1.0)
+    belief = logistic.Belief(1, 2)
     for part in np.split(np.arange(len(x)), [500, 2000]):
         belief.learn(logistic.pack(x[part], y[part], belief.theta[0]).sum(axis=0), 0.0, 5.0)
     assert np.linalg.norm(belief.theta[0] - true) < 5 * math.sqrt(np.trace(np.linalg.inv(belief.precision[0])))

@@ -43,10 +43,11 @@ def test_what_is_not_clear_is_dropped_and_the_others_take_its_place() -> None:
     support = Support()
     support.choose(np.array([1, 2]), np.array([3.0, 0.1]), 1.0)
     support.precision = np.array([[2.0, 1.0], [1.0, 2.0]])
-    support.drop(1.5)
+    support.drop()
     assert support.chosen.tolist() == [1] and support.precision.tolist() == [[2.0]]
     assert support.theta[0] == pytest.approx(3.0 + 0.1 / 2), "given that the other one is 0"
-    support.drop(100.0)
+    support.theta[0] = 0.1
+    support.drop()
     assert len(support) == 0 and not support.all_of(4).any()
 
 

@@ -15,8 +15,6 @@ from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
 from privbandit_envs.validate import at_least, count, one_of, positive
 
 REWARDS = ("ridges", "scales")
-FINEST = 18
-"""Sides of bumps are 2^-9 at least, and longer if there would be more than 2^18 of one side."""
 
 
 class Auxiliary(NamedTuple):
@@ -154,7 +152,8 @@ class Bumps:
 
     def __init__(self, dim: int, exponent: float, margin: float, n_arms: int, rng: Generator) -> None:
         self.exponent = exponent
-        finest = max(1, FINEST // max(dim, 2))
+        # sides are 2^-9 at least, and longer if there would be more than 2^18 bumps of one side
+        finest = max(1, 18 // max(dim, 2))
         levels = np.arange(1, finest + 1)
         self.sides = 0.5**levels
         # how many bumps of a side stand along the first axis: together about a share side^(alpha beta) of it

@@ -31,7 +31,6 @@ from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 from privbandit_agents.zoo.registry import find, make
 from privbandit_envs.files import atomic
 
-QUICK_SEEDS = 2
 FEW_USERS = 5000
 """The longest task of references with networks that learn from every user."""
 SHORT = 2000
@@ -68,7 +67,7 @@ def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, 
     if epsilon not in suite.budgets:
         known = ", ".join(map(budget_name, suite.budgets))
         raise UsageError(f"--epsilon must be a budget of suite {suite.version}, {known}; got {epsilon:g}.")
-    seeds = list(suite.seeds)[: QUICK_SEEDS if quick else None]
+    seeds = list(suite.seeds)[: 2 if quick else None]
     budgets = [epsilon] if quick else list(suite.budgets)
     with usage_errors("score"):
         plan = Plan(name, list(suite.plays(name, budgets, seeds)))
@@ -215,5 +214,5 @@ def plan_of(name: str, suite: Suite) -> Plan:
     """Return the plan of a reference: every task that it can play; short ones of a network that learns each user."""
     parts = list(suite.plays(name, suite.budgets, suite.seeds))
     if ".rl.learners" in find(name).agent:
-        parts = [part for part in parts if part[0].users <= FEW_USERS]
+        parts = [part for part in parts if part[0].users <= 5000]
     return Plan(name, parts)

@@ -22,8 +22,10 @@ from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
 from privbandit_agents.testing.watchers import Forcer, Writer
 from privbandit_agents.zoo.registry import can_play, find
 
-OWN_BOUNDS = ("dp-se", "adap-klucb", "fliphat", "clipped-iht", "private-pursuit", "dpmnl", "dpmnl-approx", "newton-mnl")
-OWN_BOUNDS += ("private-lasso", "jdp-glm", "shuffle-glm")
+OWN_BOUNDS = (
+    *("dp-se", "adap-klucb", "fliphat", "clipped-iht", "private-pursuit", "private-lasso"),
+    *("dpmnl", "dpmnl-approx", "newton-mnl", "jdp-glm", "shuffle-glm"),
+)
 """Their sums have bounds of their own: tests/agents/joint, tests/agents/shuffle."""
 TOTALS = ("total", "counter.total", "counter.sum", "counter.exact", "learner.total", "learner.server.total")
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]

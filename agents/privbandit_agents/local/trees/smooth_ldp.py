@@ -28,15 +28,13 @@ from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.labels import Floats, in_unit_cube
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Arithmetic, Inputs
 from privbandit_agents.base.rows import added, blocks
-from privbandit_agents.base.settings import Budget, Count, Growth, HalfOpen01, NonNegative, Positive, PrivateSettings
+from privbandit_agents.base.settings import Budget, Count, HalfOpen01, NonNegative, Positive, PrivateSettings
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
-DEEPEST = 12  # halvings of the cube at most
-PLACES = 8  # one run in eight asks where users are
 REWARD, ASKED, NOISE, PLACE, PLACED, BLUR = range(6)  # columns of the sums
 LOGGED, SERVED = range(2)  # sources: auxiliary records, and own users
 
@@ -52,7 +50,6 @@ class Config(PrivateSettings):
         steepness: L, > 0: a cell of side h is halved when means are known up to L h^beta, and arms of means more than
             2 L h^beta apart may be told apart in it.
         width: c of the radius sqrt(c log T) of a confidence interval in standard deviations, >= 0.
-        growth: arms and cells change when the number of users has grown by this factor, > 1.
         report: ``"signed-subset"``, or ``"laplace"``: whether a user is in a cell and had an arm, and that times the
             reward, with noise of scale 4 / epsilon on all of them, as the paper's authors do.
         auxiliary: whether auxiliary records are ``"private"``, and report like users do, or ``"public"``.
@@ -64,7 +61,6 @@ class Config(PrivateSettings):
     exponent: HalfOpen01 = 1.0
     steepness: Positive = 1.0
     width: NonNegative = 0.5
-    growth: Growth = 1.05
     report: Literal["signed-subset", "laplace"] = "signed-subset"
     auxiliary: Literal["private", "public"] = "private"
     noise: Literal["numpy", "secure"] = "numpy"
@@ -148,9 +144,9 @@ class SmoothLDP(LocalAgent[Config, Array]):
 
     @property
     def depth(self) -> int:
-        """How often the cube may be halved: as often as without noise."""
+        """How often the cube may be halved: as often as without noise, and at most 12 times."""
         users = math.log2(self.expected)
-        return min(DEEPEST, math.ceil(self.dim * users / (2 * self.config.exponent + self.dim)))
+        return min(12, math.ceil(self.dim * users / (2 * self.config.exponent + self.dim)))
 
     @property
     def expected(self) -> int:
@@ -224,7 +220,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
     @property
     def asks_places(self) -> bool:
         """Whether this run asks where users are, and not for rewards."""
-        return self.signed and self.run % PLACES == PLACES - 1
+        return self.signed and self.run % 8 == 7  # one run in eight asks where users are
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         return self.inputs(context, action, feedback).randomize(self.rng)
@@ -273,7 +269,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
         if self.users >= self.refit_at:
             self.enter(SERVED, self.device, self.total, self.users - self.since)
             self.change()
-            self.since, self.refit_at = self.users, next_change(self.users, self.config.growth)
+            self.since, self.refit_at = self.users, next_change(self.users, 1.05)  # a twentieth more users
 
     def frozen_rounds(self) -> int:
         return max(self.refit_at - self.users, 1)
@@ -303,7 +299,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
     def next_logged(self) -> int:
         """Return how many more auxiliary records report before cells and arms change."""
         room = max(1, ENTRIES_AT_ONCE // (self.device.cells * self.n_arms))
-        return min(room, next_change(self.logged, self.config.growth) - self.logged)
+        return min(room, next_change(self.logged, 1.05) - self.logged)
 
     def logged_inputs(self, contexts: Array, arms: Array, signs: Array) -> Inputs:
         """Return the inputs of the devices of n auxiliary records, whose arms are no secret of the server's."""

@@ -12,12 +12,13 @@ from privbandit_agents.base.publish import Publisher
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.pursuit import agent as pursuit_agent
 from privbandit_agents.joint.sparse.pursuit import plan, releases
-from privbandit_agents.joint.sparse.pursuit.agent import PrivatePursuit, in_own_units
+from privbandit_agents.joint.sparse.pursuit.agent import PrivatePursuit
 from privbandit_agents.joint.sparse.pursuit.belief import Belief
 from privbandit_agents.joint.sparse.pursuit.learning import Pursuit
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
 from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
+from privbandit_agents.privacy.contributions.support import in_own_units
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.vectors import LIMIT

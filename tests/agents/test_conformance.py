@@ -31,7 +31,7 @@ CASES = [
 
 HORIZON, BRIEF = 180, 120
 """Users of a run, and of a replay, which makes many runs; outsiders' agents get more."""
-CHOSEN: dict[str, dict[str, Any]] = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}, "dp-se": {"width": 0.05}}
+CHOSEN: dict[str, dict[str, Any]] = {"dp-se": {"width": 0.05}}
 """Settings that would take long to choose, or with which something is released in a short run."""
 
 

@@ -139,7 +139,6 @@ CASES: list[Any] = [(name, 0) for name in sorted(PLAYED[0])] + [(name, 1) for na
 CASES += [(name, 2) for name in sorted(PLAYED[2] - PLAYED[1])]
 LONG = {("kernel-ldp", 1), ("histogram", 1)}
 CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
-SLOW = {"kernel-public": {"gamma": 1.0, "inverse_ridge": 10.0}}
 
 
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
@@ -150,7 +149,7 @@ def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     results = []
     for wrapped in (False, True):
         env: Any = gym.make(**WORLDS[place], horizon=60, available=0.4)
-        agent: Any = make(name, env, seed=0, **SLOW.get(name, {}))
+        agent: Any = make(name, env, seed=0)
         env = gym.wrappers.TimeLimit(env, 1000) if wrapped else env
         results.append(play(env, agent, 60, seed=4, by_counts=False))
         if agent.guarantee.notion != "none":

@@ -100,7 +100,8 @@ def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
     single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
     summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(2000)])
-    for ours, theirs in zip(summed.T, single.T, strict=True):
+    # sums of few values lie on a grid, up to rounding
+    for ours, theirs in zip(summed.T.round(9), single.T.round(9), strict=True):
         assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
         centre = theirs.mean()
         assert stats.ks_2samp(centre + 1.5 * (ours - centre), theirs).pvalue < 1e-3

@@ -279,7 +279,7 @@ def regrets(horizon: int, runs: int, epsilon: float = 1.0) -> list[float]:
 @pytest.mark.wide
 def test_it_learns_the_weak_direction() -> None:
     """Means of 2 runs at T = 10^7; uniform play has 76 000."""
-    assert 500 < np.mean(regrets(10**7, 2)) < 30_000
+    assert 100 < np.mean(regrets(10**7, 2)) < 30_000
 
 
 @pytest.mark.wide

@@ -39,7 +39,7 @@ demo: $(VENV)/.run  ## play private agents beside others on four bandit families
 test: $(VENV)/.dev  ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not wide"
 
-test-wide: $(VENV)/.dev  ## run long checks, and checks of `make test` again in further worlds and at further budgets (about six minutes)
+test-wide: $(VENV)/.dev  ## run long checks, and checks of `make test` again in further worlds and at further budgets (about a quarter of an hour)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "wide and not slow"
 
 test-slow: $(VENV)/.dev  ## run the long statistical studies

@@ -240,6 +240,7 @@ class Sheet:
         ]
         cells = [{**row, **{key: as_text(row[key]) for key in (*budgets, "best_score")}} for row in rows]
         for row in cells:
+            row["users"] = f"{row['users']:,}"
             row["question"] += f" Refused: {row['refused']}" if row["refused"] else ""
         at = "" if self.record.notion == OPEN else f" at epsilon = {self.epsilon:g}"
         return table("Tasks", f"Mean scores by task; references of the same promise{at}.", columns, cells)

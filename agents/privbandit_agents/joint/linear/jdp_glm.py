@@ -128,7 +128,7 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         return self.ends - self.users
 
     def mechanism(self, users: int) -> GridGaussian:
-        """Return what releases the sum of a batch of so many users at the present theta."""
+        """Return the mechanism that releases the sum of a batch of ``users`` at the present theta."""
         moved = with_rounding(users, Products.AT_ONCE, logistic.sensitivity(self.belief.norms))
         return GridGaussian.from_rho(self.rho, moved, self.config.noise, self.models * packed_size(self.dim))
 

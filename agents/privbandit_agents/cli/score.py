@@ -31,8 +31,6 @@ from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 from privbandit_agents.zoo.registry import find, make
 from privbandit_envs.files import atomic
 
-FEW_USERS = 5000
-"""The longest task of references with networks that learn from every user."""
 SHORT = 2000
 """Users of the run that measures memory."""
 

@@ -98,7 +98,7 @@ def game_of(name: str, factor: float) -> Game:
     return PAIRS[name](factor)[1]
 
 
-@pytest.mark.wide_at("*canaries*", "*coin of rho*", "Gaussian", "Laplace*")
+@pytest.mark.wide_at("*canaries*", "*coin of rho*", "Gaussian", "Laplace*", "leak")
 @pytest.mark.parametrize("name", PAIRS)
 def test_an_honest_law_is_accused_at_most_at_the_stated_rate(name: str) -> None:
     """200 audits at 90 %, each of 60 runs: more than 36 accusations have probability 0.0002 at a rate of 10 %."""

@@ -61,6 +61,7 @@ def test_batches_after_the_counter_need_noise(monkeypatch: pytest.MonkeyPatch) -
     assert audit(game, 120, np.random.default_rng(0), 0.95).refuted
 
 
+@pytest.mark.wide
 def test_an_agent_may_have_several_games() -> None:
     titles = {name: [game.title for game in games(name, 1.0)] for name in ("jdp-linucb", "newton-mnl", "dpmnl", "grr")}
     assert titles == {

@@ -55,6 +55,7 @@ def test_what_is_missing_or_has_other_runs_is_not_measured(text: str) -> None:
         audits.tabled("a page", {})
 
 
+@pytest.mark.wide_at("jdp-linucb")
 @pytest.mark.parametrize("name", ["grr", "jdp-linucb", "dp-dqn", "newton-mnl", "dpmnl"])
 def test_what_is_written_is_what_is_played(name: str) -> None:
     played = games(name, 1.0)

@@ -330,6 +330,7 @@ def test_a_run_in_which_no_method_could_run_fails(tmp_path: Path, capsys: pytest
     assert "lpct-prune needs classification with two labels; got 3 labels." in capsys.readouterr().err
 
 
+@pytest.mark.wide
 def test_an_experiment_from_end_to_end(tmp_path: Path) -> None:
     """A tiny comparison of two agents: tables, figures against a world, a budget and the grid, verdicts, exit codes."""
     world = {"n_private": 400, "n_test": 200}

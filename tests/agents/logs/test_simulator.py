@@ -298,6 +298,7 @@ def test_one_command_from_a_table_to_a_page(tmp_path: Path) -> None:
     assert before == {file: file.stat().st_mtime_ns for file in before}, "finished runs are not run again"
 
 
+@pytest.mark.wide
 def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

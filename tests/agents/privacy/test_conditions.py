@@ -59,7 +59,7 @@ def test_all_local_agents_are_held_to_the_conditions() -> None:
     assert {name for name, _ in LOCAL} == local and len(local) >= 17
 
 
-@pytest.mark.wide_at("1e+38-*", "*-kernel-ldp-three*")
+@pytest.mark.wide_at("1e+38-*", "*-kernel-ldp-*")
 @pytest.mark.parametrize(("name", "world"), [(name, world) for name, world in AGENTS if name not in OWN_BOUNDS])
 @pytest.mark.parametrize("wild", WILD)
 def test_1_records_are_sanitised_first(name: str, world: str, wild: float) -> None:
@@ -97,7 +97,7 @@ def test_2_every_user_noises_every_cell_inactive_ones_too(randomizer: Any) -> No
         assert (others > 0.5 * math.sqrt(randomizer.variance(own=False))).all()
 
 
-@pytest.mark.wide_at("0.0-*", "*-kernel-ldp-three*")
+@pytest.mark.wide_at("0.0-*", "*-kernel-ldp-*")
 @pytest.mark.parametrize(("name", "world"), LOCAL)
 @pytest.mark.parametrize("record", [math.nan, 0.0])
 def test_2_records_that_say_nothing_are_reported_with_the_same_noise(name: str, world: str, record: float) -> None:

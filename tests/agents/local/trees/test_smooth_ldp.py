@@ -96,6 +96,7 @@ def test_who_has_nothing_to_tell_reports_nothing(report: str, record: tuple[int,
     assert clipped.values[0, -1] == 1
 
 
+@pytest.mark.wide_at("laplace-*")
 @pytest.mark.parametrize(("report", "epsilon"), [("signed-subset", 2.0), ("laplace", 10.0)])
 def test_estimates_are_right_up_to_the_stated_variance(report: str, epsilon: float) -> None:
     """Four cells, 20 runs of 4000 users: at most 5 standard deviations, mean square .6 to 1.6."""
@@ -141,6 +142,7 @@ def test_cells_partition_the_cube_and_arms_of_halves_are_those_of_the_whole() ->
     assert (agent.left[agent.open] <= agent.left[parents]).all() and agent.left[agent.open].any(axis=1).all()
 
 
+@pytest.mark.wide_at("private")
 @pytest.mark.parametrize("auxiliary", ["private", "public"])
 def test_auxiliary_records_cost_what_they_promise_and_help(auxiliary: str) -> None:
     """Medians over five seeds of 4000 users at epsilon = 2, with 40 000 records and with none."""

@@ -139,7 +139,7 @@ def crowd(r: LocalRandomizer, n: int) -> tuple[np.ndarray, Any]:
     return cells, values
 
 
-@pytest.mark.wide_at("bin-cap-given", "bin-cap-number", "hemisphere-radius", "signed-all", "subset-active")
+@pytest.mark.wide_at("bin-cap*", "hemisphere-radius", "signed-all", "subset-active")
 @every
 def test_sums_have_the_law_of_the_summed_reports(name: str) -> None:
     """KS at p > 1e-4 for an own cell, another one and a contrast of all; 3/2 and 2/3 of the scale are rejected."""

@@ -15,7 +15,7 @@ class Pool:
     Everything here is a function of noisy sums and public constants.
 
     Attributes:
-        stretch, inverse: S, and the inverse of its transpose, shape (d, d).
+        stretch: S, shape (d, d).
         gram_weight: w.
         sigma: standard deviation of the noise of a coordinate in one report.
         total: weighted sum of the reports, shape (d + d (d + 1) / 2,).
@@ -27,8 +27,7 @@ class Pool:
     fixed: ClassVar[frozenset[str]] = frozenset({"solved"})
 
     def __init__(self, stretch: Array, gram_weight: float, sigma: float) -> None:
-        self.inverse, self.gram_weight, self.sigma = np.linalg.inv(stretch.T), gram_weight, sigma
-        self.stretch = stretch
+        self.stretch, self.gram_weight, self.sigma = stretch, gram_weight, sigma
         self.total, self.weights, self.squares = np.zeros(packed_size(len(stretch))), 0.0, 0.0
         self.solved: tuple[Array | None, Array, Array, Array] = None, *(np.empty(0),) * 3
 
@@ -77,7 +76,7 @@ class Pool:
         sigma = self.sigma * math.sqrt(self.squares) / self.weights
         # directions that are not lost in it
         seen = values > 0.3 * self.floor
-        values, back = values[seen], vectors[:, seen].T @ self.inverse
+        values, back = values[seen], vectors[:, seen].T @ np.linalg.inv(self.stretch.T)
         if not len(values):
             return np.zeros((dim, dim + 1))
         t, design = back @ theta, values[:, None] * back
@@ -88,7 +87,13 @@ class Pool:
         return np.column_stack([design.T @ weighted, weighted.T @ (vectors[:, seen].T @ moment)])
 
     def hides(self, ratio: float) -> bool:
-        """Return whether noise hides a direction of G, and is less than a part 1 / ratio of the largest eigenvalue."""
+        """Return whether noise hides a direction of G, and is less than a part 1 / ratio of the largest eigenvalue.
+
+        No eigenvalue is above the Frobenius norm, which is found without solving G.
+        """
+        frobenius = float(np.linalg.norm(self.total[len(self.stretch) :])) / self.weights / self.gram_weight
+        if self.floor * ratio > frobenius * (1 + 1e-9):
+            return False
         values = self.solve()[2]
         return bool(max(values[0], 1e-9) < self.floor < values[-1] / ratio)
 

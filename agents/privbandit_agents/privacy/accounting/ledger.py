@@ -23,7 +23,7 @@ spending = RLock()
 """Held while a ledger decides, so that of two threads one decides after the other."""
 os.register_at_fork(before=spending.acquire, after_in_parent=spending.release, after_in_child=spending.release)
 
-NOTHING = Cost(), Cost(), Cost(), Cost()
+APART = "keep a ledger for each kind, and their budgets add up"
 
 
 class PrivacyBudgetExceeded(RuntimeError):  # noqa: N818 (the name says it)
@@ -144,13 +144,22 @@ class Ledger:
         # nothing is recorded unless the kinds have a currency, and the total is within the budget
         total, limit = everyone + (opened | closed | theirs), self.rho or self.epsilon or 0.0
         spent = self._epsilon_of(total, self.delta) if self.rho is None else total.as_rho()
-        if (why := clash(total)) and self.rho is None and limit < math.inf:
+        if (why := clash(total) or self._late(cost)) and self.rho is None and limit < math.inf:
             raise PrivacyBudgetExceeded(f"{why}.")
         if not spent <= limit * (1 + SLACK):
             words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
             exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
             raise PrivacyBudgetExceeded(f"{exceeds}; declare a larger one or release less.")
         return everyone, opened, closed, theirs
+
+    def _late(self, cost: Cost) -> str:
+        """Return why an approximate release comes too late, and the way out; "" if it does not.
+
+        After pure ones, which may also count in zCDP at the whole delta, it would choose the currency in view of them.
+        """
+        if not (self.delta and self.releases and cost.delta) or self.spent().delta:
+            return ""
+        return f"a ledger that began with a pure release counts no approximate ones: begin with these, or {APART}"
 
     def _counted(self, cost: Cost) -> Cost:
         """Return a cost in the ledger's currency: Gaussian releases count in zCDP unless the first one was Gaussian."""
@@ -185,7 +194,7 @@ class Ledger:
         return Cost(*self._people.get(person, []))
 
     def _dearest(self) -> Cost:
-        return reduce(or_, (Cost(*spent) for spent in self._people.values()), NOTHING[0])
+        return reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)
@@ -193,9 +202,8 @@ class Ledger:
 
 def clash(total: Cost) -> str:
     """Return which kinds of releases have no common currency, and the way out; "" if all have one."""
-    way_out = "keep a ledger for each kind, and their budgets add up"
     if (total.epsilon or total.delta) and (total.rho or total.gaussian):
-        return f"approximate releases share no ledger with zCDP or Gaussian ones: {way_out}"
+        return f"approximate releases share no ledger with zCDP or Gaussian ones: {APART}"
     if total.rho and total.gaussian:
-        return f"a ledger that began with a Gaussian release counts no zCDP ones: begin with zcdp(rho), or {way_out}"
+        return f"a ledger that began with a Gaussian release counts no zCDP ones: begin with zcdp(rho), or {APART}"
     return ""

@@ -89,6 +89,8 @@ def test_the_first_release_fixes_the_currency() -> None:
         (zcdp(0.01), approximate(0.1, 1e-7)),
         (approximate(0.1, 1e-7), gaussian_dp(0.01)),
         (pure(0.1) + approximate(0.1, 1e-7), zcdp(0.01)),
+        (pure(0.1), approximate(0.1, 1e-7)),
+        (pure(0.1), pure(0.1) + approximate(0.1, 1e-7)),
     ],
 )
 def test_kinds_without_a_common_currency_are_refused_with_a_way_out(first: Cost, second: Cost) -> None:
@@ -314,6 +316,37 @@ def worst_delta(epsilon: float, delta: float, looks: int) -> float:
 def test_no_look_is_a_new_chance(epsilon: float, delta: float, looks: int) -> None:
     """Gaussian releases, and one pure release when it pays; 1 % of delta is room for the grid of losses."""
     assert 0.99 * delta <= worst_delta(epsilon, delta, looks) <= 1.01 * delta
+
+
+def failing_late(epsilon: float, delta: float, part: float, takes: Any) -> float:
+    """Return the exact delta at epsilon of an analyst who takes equal pure releases, or one that fails with ``delta``.
+
+    A pure release is randomized response. Before each the analyst may take a release that tells the record with
+    probability delta, if ``takes(number of pure ones)`` says that the ledger accepts it.
+    """
+    ledger, steps = Ledger(epsilon, delta), 0
+    while accepts(ledger, pure(part)):
+        steps += 1
+    right = scipy.special.expit(part)
+    value = np.maximum(-np.expm1(epsilon - (2 * np.arange(steps + 1) - steps) * part), 0.0)
+    for step in range(steps - 1, -1, -1):
+        value = right * value[1:] + (1 - right) * value[:-1]
+        value = np.maximum(value, delta) if takes(step) else value
+    return float(value[0])
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "part"), [(1.0, 0.01, 0.1), (1.0, 1e-5, 0.02), (3.0, 0.01, 0.3)])
+def test_no_release_that_may_fail_comes_after_pure_ones_that_count_in_zcdp(
+    epsilon: float, delta: float, part: float
+) -> None:
+    """By the sum of epsilons alone it would be accepted, and delta exceeded by 5 % or more."""
+
+    def accepted(step: int) -> bool:
+        ledger = Ledger(epsilon, delta)
+        return all(accepts(ledger, cost) for cost in (*[pure(part)] * step, approximate(1e-6, delta)))
+
+    assert failing_late(epsilon, delta, part, accepted) <= delta * (1 + 1e-9)
+    assert failing_late(epsilon, delta, part, lambda step: (step * part) + 1e-6 <= epsilon) > 1.05 * delta
 
 
 def response(epsilon: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

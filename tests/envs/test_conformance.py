@@ -37,6 +37,10 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     "check_*-full-prices-float64",
     "check_people-*-concatenated-*",
     "check_people-Clicks-v0-40-*",
+    "check_*-expedia-sample-concatenated-*",
+    "check_groups-*-float64",
+    "check_groups-*-7-2-4",
+    "check_people-*-unit-float64",
 )
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s[0].split('/')[1]}-{'-'.join(map(str, s[1].values()))}")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)

@@ -179,7 +179,7 @@ def test_uniform_play_is_uniform_over_the_arms_that_are_present() -> None:
     assert agent.present is None and "present" not in str(agent.state())
 
 
-@pytest.mark.wide_at("ppo-*")
+@pytest.mark.wide
 @pytest.mark.parametrize(("name", "world"), [("ppo", LINEAR), ("dqn", LABELS)])
 def test_agents_of_reinforcement_learning_play_too(name: str, world: str) -> None:
     pytest.importorskip("stable_baselines3")

@@ -62,6 +62,7 @@ def test_a_score_has_a_sheet_and_is_the_same_again(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "score.png").stat().st_size > 10_000
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("own_worlds")
 def test_an_agent_that_fails_its_check_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scored_agents.py").write_text(AGENT)

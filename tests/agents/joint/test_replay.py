@@ -123,6 +123,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("quiet_strangers", None)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("stranger")
 def test_a_curator_that_publishes_nothing_is_reported_and_compared_from_outside() -> None:
     for check in (check_replay, check_noise):

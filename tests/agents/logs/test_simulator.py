@@ -312,6 +312,7 @@ def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
         cost(made_log(n=500), [1.0], ["local"], out=tmp_path, seeds=2, model="logistic")
 
 
+@pytest.mark.wide
 def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
     rng = default_rng(5)
     table = {"x": rng.normal(size=600), "arm": rng.integers(3, size=600), "click": rng.integers(2, size=600)}

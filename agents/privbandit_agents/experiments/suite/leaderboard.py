@@ -34,8 +34,8 @@ def leaderboard(version: str = VERSION) -> str:
             READING,
             "",
             f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}. Ranks are at epsilon = "
-            f"{RANKED:g}; {fewer(records, suite)}Agents without a rank have not played all "
-            "tasks. *Better than the next*: the probability that a run has a higher score than one of the agent "
+            f"{RANKED:g}. Agents without a rank have not played all tasks: networks that learn from every user play "
+            "those of 5000 users. *Better than the next*: the probability that a run has a higher score than one of the agent "
             f"below, over tasks. Made on {made['date']} by {told}.",
             "",
             "`privbandit score my_agents.py:Mine` scores your own agent. To add it here, open a pull "
@@ -49,21 +49,6 @@ def leaderboard(version: str = VERSION) -> str:
             "",
         ]
     )
-
-
-def fewer(records: Mapping[str, Record], suite: Suite) -> str:
-    """Return a clause on agents and budgets with fewer seeds than the suite has; nothing if there are none."""
-    ranked: set[tuple[str, int]] = set()
-    beside: set[tuple[str, int]] = set()
-    for name, record in records.items():
-        for by_budget in record.regrets.values():
-            for budget, regrets in by_budget.items():
-                if len(regrets) < len(suite.seeds):
-                    (ranked if budget in (OPEN, budget_name(RANKED)) else beside).add((name, len(regrets)))
-    names = ", ".join(f"`{name}`" for name in sorted({name for name, _ in ranked}))
-    parts = [f"{names} played fewer seeds"] if names else []
-    parts += [f"at other budgets some agents have {min(count for _, count in beside)}"] if beside else []
-    return f"{'; '.join(parts)}. " if parts else ""
 
 
 def over_families(records: Mapping[str, Record], suite: Suite) -> Iterator[str]:

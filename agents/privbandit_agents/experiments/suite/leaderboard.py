@@ -35,8 +35,8 @@ def leaderboard(version: str = VERSION) -> str:
             "",
             f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}. Ranks are at epsilon = "
             f"{RANKED:g}. Agents without a rank have not played all tasks: networks that learn from every user play "
-            "those of 5000 users. *Better than the next*: the probability that a run has a higher score than one of the agent "
-            f"below, over tasks. Made on {made['date']} by {told}.",
+            "those of 5000 users. *Better than the next*: the probability that a run has a higher score than one of "
+            f"the agent below, over tasks. Made on {made['date']} by {told}.",
             "",
             "`privbandit score my_agents.py:Mine` scores your own agent. To add it here, open a pull "
             "request with its `score.json` and the agent's address: we run and audit it, and add its line.",

@@ -8,8 +8,7 @@ Vadhan and Wanrong Zhang, "Concurrent Composition Theorems for Differential Priv
 import math
 import os
 from dataclasses import replace
-from functools import reduce
-from operator import or_
+from itertools import zip_longest
 from threading import RLock
 from typing import ClassVar
 
@@ -129,9 +128,9 @@ class Ledger:
             raise ValueError(f"a release is about a person or a group; got group={group} and a person.")
         # where the cost goes: to a person, to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
-        theirs = Cost(*self._people.get(person, [])) if person is not None else self._dearest()
+        theirs = dearest = self._dearest()
         if person is not None:
-            theirs = theirs + cost
+            theirs = self.spent_by(person) + cost
         elif group is None:
             everyone = everyone + cost
         elif group == self.group and groups == 1:
@@ -142,7 +141,7 @@ class Ledger:
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         # nothing is recorded unless the kinds have a currency, and the total is within the budget
-        total, limit = everyone + (opened | closed | theirs), self.rho or self.epsilon or 0.0
+        total, limit = everyone + (opened | closed | theirs | dearest), self.rho or self.epsilon or 0.0
         spent = self._epsilon_of(total, self.delta) if self.rho is None else total.as_rho()
         if (why := clash(total) or self._late(cost)) and self.rho is None and limit < math.inf:
             raise PrivacyBudgetExceeded(f"{why}.")
@@ -194,7 +193,7 @@ class Ledger:
         return Cost(*self._people.get(person, []))
 
     def _dearest(self) -> Cost:
-        return reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
+        return Cost(*map(max, zip_longest(*self._people.values(), fillvalue=0.0)))
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)

@@ -1,4 +1,5 @@
 import math
+import sys
 import threading
 from fractions import Fraction
 from typing import Any
@@ -201,7 +202,9 @@ def test_people_are_saved_and_restored() -> None:
     ledger, copy = Ledger(epsilon=2.0), Ledger(epsilon=2.0)
     ledger.spend(pure(0.5), person="anna")
     restore_into(copy, *state_of(ledger))
-    assert copy.spent_by("anna") == ledger.spent_by("anna") == pure(0.5)
+    assert copy.spent_by("anna") == ledger.spent_by("anna") == copy.spent() == pure(0.5)
+    copy.spend(pure(1.0), person="boris")
+    assert copy.spent() == copy.spent_by("boris") == pure(1.0)
 
 
 def test_a_ledger_is_saved_and_restored() -> None:
@@ -226,6 +229,20 @@ def test_costs_far_below_the_last_digit_of_the_total_are_counted(tiny: float) ->
     for _ in range(100):
         ledger.spend(zcdp(tiny))
     assert ledger.spent().rho >= before * (1 + 100 * 2.0**-53)
+
+
+@pytest.mark.parametrize("epsilon", [1e-162, 1e-161, 1e-155])
+def test_pure_releases_with_squares_below_the_smallest_floats_are_counted(epsilon: float) -> None:
+    ledger = Ledger(rho=1000 * 5e-324)
+    taken = sum(accepts(ledger, pure(epsilon)) for _ in range(1001))
+    assert taken * Fraction(epsilon) ** 2 / 2 <= Fraction(ledger.rho or 0.0) and taken <= 1000
+
+
+def test_a_budget_near_the_largest_float_is_no_infinite_one() -> None:
+    largest = sys.float_info.max
+    for ledger, cost in ((Ledger(largest), pure(math.inf)), (Ledger(rho=largest), zcdp(math.inf))):
+        assert not accepts(ledger, cost)
+    assert accepts(Ledger(largest), pure(largest)) and pure(largest).pure_rho == math.inf
 
 
 @pytest.mark.parametrize("group", [None, 0])

@@ -15,8 +15,9 @@ from privbandit_agents.privacy._validate import budget, failure, positive
 
 
 def pure_to_rho(epsilon: float) -> float:
-    """Return rho = eps^2 / 2: every eps-DP mechanism is rho-zCDP."""
-    return budget(epsilon=epsilon) ** 2 / 2
+    """Return rho = eps^2 / 2: every eps-DP mechanism is rho-zCDP. Where floats have few digits, it is rounded up."""
+    rho = budget(epsilon=epsilon) * epsilon / 2  # a power would raise an error where it passes the largest float
+    return rho if rho > 1e-290 else math.nextafter(rho, math.inf)
 
 
 @lru_cache(maxsize=4096)

@@ -70,7 +70,7 @@ class Ledger:
         ValueError: a parameter out of range, or both or neither of epsilon and rho.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"_steady"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"_steady", "_top"})
 
     def __init__(self, epsilon: float | None = None, delta: float = 0.0, rho: float | None = None) -> None:
         if (epsilon is None) == (rho is None):
@@ -81,6 +81,7 @@ class Ledger:
         self.group, self.releases = -1, 0
         self._everyone, self._open, self._closed = ([0.0] * 6 for _ in range(3))
         self._people: dict[str, list[float]] = {}
+        self._top = self._people, Cost()
         self._steady: tuple[Cost | None, list[float]] = None, self._everyone
 
     def spend(self, cost: Cost, group: int | None = None, groups: int = 1, person: str | None = None) -> None:
@@ -103,6 +104,7 @@ class Ledger:
                 self._everyone, self._open, self._closed = (list(vars_of(part)) for part in (everyone, opened, closed))
                 if person is not None:
                     self._people[person] = list(vars_of(theirs))
+                    self._top = self._people, self._dearest() | theirs
                 steady = group is not None and opened == counted and closed | counted == closed
                 self._steady = cost if steady else None, self._everyone
             self.group = self.group if group is None else group + groups - 1
@@ -129,9 +131,9 @@ class Ledger:
             raise ValueError(f"a release is about a person or a group; got group={group} and a person.")
         # where the cost goes: to a person, to everyone, to the open group, or to a new one that closes it
         everyone, opened, closed = self._costs()
-        theirs = Cost(*self._people.get(person, [])) if person is not None else self._dearest()
+        theirs = dearest = self._dearest()
         if person is not None:
-            theirs = theirs + cost
+            theirs = self.spent_by(person) + cost
         elif group is None:
             everyone = everyone + cost
         elif group == self.group and groups == 1:
@@ -142,11 +144,11 @@ class Ledger:
         else:
             raise ValueError(f"group must be {self.group} or a later one; got {group}: its users were closed.")
         # nothing is recorded unless the kinds have a currency, and the total is within the budget
-        total, limit = everyone + (opened | closed | theirs), self.rho or self.epsilon or 0.0
+        total, limit = everyone + (opened | closed | theirs | dearest), self.rho or self.epsilon or 0.0
         spent = self._epsilon_of(total, self.delta) if self.rho is None else total.as_rho()
         if (why := clash(total) or self._late(cost)) and self.rho is None and limit < math.inf:
             raise PrivacyBudgetExceeded(f"{why}.")
-        if not spent <= limit * (1 + SLACK):
+        if not spent / (1 + SLACK) <= limit:  # no product, which of a large limit would be infinity
             words = "rho = {:.6g}" if self.rho else f"(epsilon, delta) = ({{:.6g}}, {self.delta:g})"
             exceeds = f"{words.format(spent)} would exceed the budget {words.format(limit)}"
             raise PrivacyBudgetExceeded(f"{exceeds}; declare a larger one or release less.")
@@ -168,7 +170,7 @@ class Ledger:
         return cost
 
     def _epsilon_of(self, total: Cost, delta: float) -> float:
-        """Return the epsilon that holds at ``delta`` however the releases were chosen; infinity if kinds do not mix."""
+        """Return the epsilon to hold against a budget at ``delta``; infinity if kinds do not mix."""
         if clash(total):
             return math.inf
         if total.epsilon or total.delta or not delta:
@@ -182,11 +184,15 @@ class Ledger:
 
     def spent(self) -> Cost:
         """Return the largest cost to any user so far (each component at its maximum)."""
-        everyone, opened, closed = self._costs()
-        return everyone + (opened | closed | self._dearest())
+        with spending:
+            everyone, opened, closed = self._costs()
+            return everyone + (opened | closed | self._dearest())
 
     def spent_epsilon(self, delta: float | None = None) -> float:
-        """Return the epsilon spent so far at ``delta`` (default: the declared one), in the ledger's currency."""
+        """Return the epsilon spent so far at ``delta`` (default: the declared one), in the ledger's currency.
+
+        The promise is the budget. If releases were chosen in view of earlier ones, the spending of one run is none.
+        """
         return self._epsilon_of(self.spent(), self.delta if delta is None else delta)
 
     def spent_by(self, person: str) -> Cost:
@@ -194,7 +200,12 @@ class Ledger:
         return Cost(*self._people.get(person, []))
 
     def _dearest(self) -> Cost:
-        return reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
+        """Return the largest cost to any person, each component at its maximum."""
+        people, dearest = self._top  # the names are another dictionary after every load
+        if people is not self._people:
+            dearest = reduce(or_, (Cost(*spent) for spent in self._people.values()), Cost())
+            self._top = self._people, dearest
+        return dearest
 
     def _costs(self) -> tuple[Cost, Cost, Cost]:
         return Cost(*self._everyone), Cost(*self._open), Cost(*self._closed)

@@ -1,4 +1,5 @@
 import math
+import sys
 import threading
 from fractions import Fraction
 from typing import Any
@@ -93,12 +94,15 @@ def test_the_first_release_fixes_the_currency() -> None:
         (pure(0.1), pure(0.1) + approximate(0.1, 1e-7)),
     ],
 )
-def test_kinds_without_a_common_currency_are_refused_with_a_way_out(first: Cost, second: Cost) -> None:
+@pytest.mark.parametrize("people", [(None, None), ("anna", "boris"), ("anna", None), (None, "boris")])
+def test_kinds_without_a_common_currency_are_refused_with_a_way_out(
+    first: Cost, second: Cost, people: tuple[str | None, str | None]
+) -> None:
     ledger = Ledger(epsilon=3.0, delta=1e-5)
-    ledger.spend(first)
+    ledger.spend(first, person=people[0])
     before = ledger.spent()
     with pytest.raises(PrivacyBudgetExceeded, match=r"^[^\n]*keep a ledger for each kind, and their budgets add up\.$"):
-        ledger.spend(second)
+        ledger.spend(second, person=people[1])
     assert ledger.spent() == before
 
 
@@ -198,7 +202,9 @@ def test_people_are_saved_and_restored() -> None:
     ledger, copy = Ledger(epsilon=2.0), Ledger(epsilon=2.0)
     ledger.spend(pure(0.5), person="anna")
     restore_into(copy, *state_of(ledger))
-    assert copy.spent_by("anna") == ledger.spent_by("anna") == pure(0.5)
+    assert copy.spent_by("anna") == ledger.spent_by("anna") == copy.spent() == pure(0.5)
+    copy.spend(pure(1.0), person="boris")
+    assert copy.spent() == copy.spent_by("boris") == pure(1.0)
 
 
 def test_a_ledger_is_saved_and_restored() -> None:
@@ -223,6 +229,20 @@ def test_costs_far_below_the_last_digit_of_the_total_are_counted(tiny: float) ->
     for _ in range(100):
         ledger.spend(zcdp(tiny))
     assert ledger.spent().rho >= before * (1 + 100 * 2.0**-53)
+
+
+@pytest.mark.parametrize("epsilon", [1e-162, 1e-161, 1e-155])
+def test_pure_releases_with_squares_below_the_smallest_floats_are_counted(epsilon: float) -> None:
+    ledger = Ledger(rho=1000 * 5e-324)
+    taken = sum(accepts(ledger, pure(epsilon)) for _ in range(1001))
+    assert taken * Fraction(epsilon) ** 2 / 2 <= Fraction(ledger.rho or 0.0) and taken <= 1000
+
+
+def test_a_budget_near_the_largest_float_is_no_infinite_one() -> None:
+    largest = sys.float_info.max
+    for ledger, cost in ((Ledger(largest), pure(math.inf)), (Ledger(rho=largest), zcdp(math.inf))):
+        assert not accepts(ledger, cost)
+    assert accepts(Ledger(largest), pure(largest)) and pure(largest).pure_rho == math.inf
 
 
 @pytest.mark.parametrize("group", [None, 0])
@@ -262,10 +282,10 @@ def test_a_number_of_groups_that_is_none_records_nothing(groups: Any) -> None:
     assert ledger.spent() == Cost() and ledger.releases == 0
 
 
-def accepts(ledger: Ledger, cost: Cost) -> bool:
+def accepts(ledger: Ledger, cost: Cost, person: str | None = None) -> bool:
     """Return whether a ledger takes a cost; it is entered."""
     try:
-        ledger.spend(cost)
+        ledger.spend(cost, person=person)
     except PrivacyBudgetExceeded:
         return False
     return True
@@ -318,15 +338,12 @@ def test_no_look_is_a_new_chance(epsilon: float, delta: float, looks: int) -> No
     assert 0.99 * delta <= worst_delta(epsilon, delta, looks) <= 1.01 * delta
 
 
-def failing_late(epsilon: float, delta: float, part: float, takes: Any) -> float:
+def failing_late(epsilon: float, delta: float, part: float, steps: int, takes: Any) -> float:
     """Return the exact delta at epsilon of an analyst who takes equal pure releases, or one that fails with ``delta``.
 
     A pure release is randomized response. Before each the analyst may take a release that tells the record with
     probability delta, if ``takes(number of pure ones)`` says that the ledger accepts it.
     """
-    ledger, steps = Ledger(epsilon, delta), 0
-    while accepts(ledger, pure(part)):
-        steps += 1
     right = scipy.special.expit(part)
     value = np.maximum(-np.expm1(epsilon - (2 * np.arange(steps + 1) - steps) * part), 0.0)
     for step in range(steps - 1, -1, -1):
@@ -336,17 +353,32 @@ def failing_late(epsilon: float, delta: float, part: float, takes: Any) -> float
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "part"), [(1.0, 0.01, 0.1), (1.0, 1e-5, 0.02), (3.0, 0.01, 0.3)])
+@pytest.mark.parametrize("first", [None, pure(1e-6), approximate(1e-6, 1e-12), gaussian_dp(1e-12)])
 def test_no_release_that_may_fail_comes_after_pure_ones_that_count_in_zcdp(
-    epsilon: float, delta: float, part: float
+    epsilon: float, delta: float, part: float, first: Cost | None
 ) -> None:
-    """By the sum of epsilons alone it would be accepted, and delta exceeded by 5 % or more."""
+    """By the sum of epsilons alone it would be accepted, and delta exceeded by 5 % or more.
+
+    A release about another person may be the first.
+    """
+
+    def after(step: int) -> Ledger | None:
+        """Return the ledger after so many pure releases; None if it does not accept them."""
+        ledger = Ledger(epsilon, delta)
+        if first is not None:
+            ledger.spend(first, person="boris")
+        return ledger if all(accepts(ledger, pure(part), "anna") for _ in range(step)) else None
 
     def accepted(step: int) -> bool:
-        ledger = Ledger(epsilon, delta)
-        return all(accepts(ledger, cost) for cost in (*[pure(part)] * step, approximate(1e-6, delta)))
+        ledger = after(step)
+        return ledger is not None and accepts(ledger, approximate(1e-6, delta * (1 - 1e-6)), "anna")
 
-    assert failing_late(epsilon, delta, part, accepted) <= delta * (1 + 1e-9)
-    assert failing_late(epsilon, delta, part, lambda step: (step * part) + 1e-6 <= epsilon) > 1.05 * delta
+    steps = 1
+    while after(steps + 1) is not None:
+        steps += 1
+    assert failing_late(epsilon, delta, part, steps, accepted) <= delta * (1 + 1e-9)
+    if first is None:
+        assert failing_late(epsilon, delta, part, steps, lambda step: step * part + 1e-6 <= epsilon) > 1.05 * delta
 
 
 def response(epsilon: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -126,11 +126,11 @@ def ids_of(person: object, visits: int) -> Ids:
     """Return the ids of people as integers, shape (visits,).
 
     Raises:
-        ValueError: they are no integers, or of another number.
+        ValueError: they are no integers, or of another number, or some are masked, as missing ones are.
     """
-    ids = np.atleast_1d(np.asarray(person))
-    if ids.dtype.kind not in "iu" or ids.shape != (visits,):
-        found = f"{ids.dtype} of shape {ids.shape}"
+    ids, masked = np.atleast_1d(np.asarray(person)), np.ma.is_masked(person)
+    if masked or ids.dtype.kind not in "iu" or ids.shape != (visits,):
+        found = "masked ids" if masked else f"{ids.dtype} of shape {ids.shape}"
         raise ValueError(f"person must be one integer a visit, shape ({visits},), or None: all are new; got {found}.")
     return ids.astype(np.int64, copy=False)
 

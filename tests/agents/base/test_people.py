@@ -45,11 +45,12 @@ def test_groups_and_single_visits_count_the_same_people(most: int, low: int) -> 
     assert again.new(ids, len(ids)).sum() == 0
 
 
-@pytest.mark.parametrize("person", [1.0, [1, 2], ["a"], [[1]]])
+@pytest.mark.parametrize("person", [1.0, [1, 2], ["a"], [[1]], [None], [2**64], np.ma.masked_array([3], [True])])
 def test_who_came_is_one_integer_a_visit(person: Any) -> None:
     agent = make("ldp-greedy", env := world(), seed=0, people=5)
     with pytest.raises(ValueError, match="person must be one integer a visit"):
         agent.update(env.reset(seed=0)[0], 0, 1.0, person)  # type: ignore[call-arg]
+    assert agent.people_seen is not None and agent.people_seen.counted == 0
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,14 @@ def test_sums_have_no_names() -> None:
     contexts = env.unwrapped.upcoming(3)
     with pytest.raises(TypeError, match="no law of summed reports"):
         agent.update_sum(contexts, np.zeros(3, int), np.ones(3))
+
+
+@pytest.mark.parametrize("name", ["adap-klucb", "dp-se", "ldp-ucb"])
+def test_counts_have_no_names(name: str) -> None:
+    agent: Any = make(name, gym.make("privbandit/Bandit-v0", n_arms=2, horizon=400), seed=0, people=5)
+    with pytest.raises(TypeError, match="learns from users one by one"):
+        agent.update_counts(np.zeros(1, int), np.zeros(1, int), np.ones(1), np.ones(1, int))
+    assert agent.people_seen.counted == agent.users == 0
 
 
 @pytest.mark.parametrize("name", ["jdp-linucb", "prec-ts"])

@@ -107,7 +107,13 @@ class RunAgent(CentralAgent[R, Array]):
         return "exact"
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        """Learn from users by counts; they are of one run."""
+        """Learn from users by counts; they are of one run.
+
+        Raises:
+            TypeError: the promise is to people, who have no names in counts.
+        """
+        if self.people_seen is not None:
+            raise TypeError(f"{self.name} learns from users one by one.")
         _, arms, rewards = self.records_of(contexts, actions, feedback)
         if self.length:
             self.total = self.total + counts @ self.moved(arms, rewards)

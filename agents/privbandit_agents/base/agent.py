@@ -84,8 +84,14 @@ class Guarantee:
     arithmetic: Arithmetic = "real"
     unit: Literal["visit", "person"] = "visit"
 
-    def per_person(self, public: str = "who comes, and when for the first time, is public") -> "Guarantee":
-        """Return the same numbers for all records of a person; ``public`` says what is not hidden."""
+    def per_person(self, public: str = "") -> "Guarantee":
+        """Return the same numbers for all records of a person; ``public`` says what is not hidden.
+
+        By default that is who comes, and when the first report of each does; if contexts and actions are public, all
+        visits are.
+        """
+        when = "when" if self.notion == "reward" else "when the first report of each comes"
+        public = public or f"who comes, and {when}, is public"
         protects = self.protects.replace("of every user", "of all visits of every person", 1)
         neighbours = OF_A_PERSON.get(self.neighbours, f"{self.neighbours}, all of a person's")
         return replace(self, unit="person", neighbours=neighbours, protects=f"{protects}; {public}")

@@ -62,7 +62,13 @@ def test_the_guarantee_is_to_persons(name: str, words: str) -> None:
     assert (
         agent.guarantee.neighbours == "replace-one-person" and "all visits of every person" in agent.guarantee.protects
     )
+    assert agent.guarantee.protects.endswith("who comes, and when the first report of each comes, is public")
     assert make(name, world(), seed=0).guarantee.unit == "visit"
+
+
+def test_returns_are_public_where_contexts_and_actions_are() -> None:
+    promise = make("reward-dp-linucb", world(), seed=0, people=300).guarantee
+    assert promise.unit == "person" and promise.protects.endswith("; who comes, and when, is public")
 
 
 def test_more_people_than_n_are_served_and_not_counted() -> None:

@@ -32,7 +32,7 @@ WORLDS: tuple[tuple[str, dict[str, Any]], ...] = (
 RUNS = [
     (name, env_id, options)
     for name, entry in AGENTS.items()
-    if not issubclass(entry.load(), LearningAgent)
+    if not entry.successor and not issubclass(entry.load(), LearningAgent)
     for env_id, options in WORLDS
     if can_play(name, gym.make(env_id, **options))
 ]

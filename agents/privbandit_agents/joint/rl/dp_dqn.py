@@ -22,6 +22,7 @@ from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
 from privbandit_agents.privacy.contributions.moments import sanitise
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz
+from privbandit_agents.privacy.vectors import modest
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         self.ledger.spend(gaussian_dp(rho))
         reference = "docs/privacy/dp-dqn.md and docs/privacy/continual-counting.md"
         self.guarantee = config.guarantee(reference, arithmetic=config.arithmetic(batches * size))
-        self.open = Rows((self.dim + 2,), np.float64, min(self.batch, 4096))  # (x, y) and its model, as they came
+        self.open = Rows((self.dim + 2,), np.float64, min(self.batch, 4096))  # (x, y) and its model
         self.summed, self.velocity = np.zeros(size), np.zeros(size)  # the counter's last release; steps with momentum
         self.release = np.zeros(size)
         self.users = 0
@@ -144,6 +145,8 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
             features, learned, models = self.regressed(x, arms, rewards)
             rows = self.open.more(len(rewards))
             rows[:, :-2], rows[:, -2], rows[:, -1] = features, learned, models
+            if not modest(rows, 1e100):  # what is not finite counts as (0, 0), and the state is finite at any time
+                rows[~np.isfinite(rows).all(axis=1), :-1] = 0.0
             self.users += len(rewards)
             if len(self.open) == self.batch:
                 self.release = parameters = self._stepped(self.open.view())

@@ -126,7 +126,7 @@ def ids_of(person: object, visits: int) -> Ids:
     """Return the ids of people as integers, shape (visits,).
 
     Raises:
-        ValueError: they are no integers, or of another number, or some are masked, as missing ones are.
+        ValueError: ids are no integers, their number is another one, or one is masked.
     """
     ids, masked = np.atleast_1d(np.asarray(person)), np.ma.is_masked(person)
     if masked or ids.dtype.kind not in "iu" or ids.shape != (visits,):

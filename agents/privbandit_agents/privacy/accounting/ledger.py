@@ -157,7 +157,7 @@ class Ledger:
     def _late(self, cost: Cost) -> str:
         """Return why an approximate release comes too late, and the way out; "" if it does not.
 
-        After pure ones, which may also count in zCDP at the whole delta, it would choose the currency in view of them.
+        Pure releases may count in zCDP at the whole delta, so an analyst would choose the currency in view of them.
         """
         if not (self.delta and self.releases and cost.delta) or self.spent().delta:
             return ""
@@ -170,7 +170,7 @@ class Ledger:
         return cost
 
     def _epsilon_of(self, total: Cost, delta: float) -> float:
-        """Return the epsilon to hold against a budget at ``delta``; infinity if kinds do not mix."""
+        """Return the epsilon to compare with a budget at ``delta``; infinity if kinds do not mix."""
         if clash(total):
             return math.inf
         if total.epsilon or total.delta or not delta:
@@ -191,7 +191,7 @@ class Ledger:
     def spent_epsilon(self, delta: float | None = None) -> float:
         """Return the epsilon spent so far at ``delta`` (default: the declared one), in the ledger's currency.
 
-        The promise is the budget. If releases were chosen in view of earlier ones, the spending of one run is none.
+        The budget is the promise. The spending of a run is none if earlier releases decided which came later.
         """
         return self._epsilon_of(self.spent(), self.delta if delta is None else delta)
 

@@ -7,6 +7,7 @@ from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.audits.games.rewards import STEPS
 from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.pairs.attacks import finite
 from privbandit_agents.privacy.contributions.gradients import sensitivity
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.testing.noise import check_noise
@@ -110,6 +111,7 @@ def test_any_record_counts_and_none_is_seen(scorer: str, wild: Any) -> None:
     for _ in range(3):
         agent.update([[[wild] * D] * K] * 20, [0] * 20, [1.0] * 20)
         agent.update(np.ones((20, K, D)), [5] * 20, [wild] * 20)
+        assert finite(agent), "the records of a batch that has not ended"
     assert agent.users == T and np.isfinite(agent.release).all() and np.abs(agent.counter.total).max() < T
     assert agent.select_action(np.full((K, D), np.nan)) in range(K)
 

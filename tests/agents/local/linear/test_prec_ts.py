@@ -11,7 +11,7 @@ from privbandit_agents.local.linear.prec_ts import CENTRED, FILL, GRAM, PLAIN, S
 from privbandit_agents.local.linear.spreads import OCTAVES, STAGES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.privacy.contributions.pool import Pool
-from privbandit_agents.privacy.vectors import smat
+from privbandit_agents.privacy.vectors import smat, svec
 
 ILL: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 
@@ -226,6 +226,21 @@ def test_an_empty_pool_and_noise_alone_tell_nothing() -> None:
     pool = Pool(np.eye(2), math.sqrt(0.5), 3.0)
     pool.add(np.array([0.1, 0.2, 0.01, 0.01, 0.0]) * 100, 100)
     assert not pool.evidence(np.ones(2)).any()
+
+
+def test_noise_hides_a_direction_by_the_rule_on_eigenvalues() -> None:
+    """It is the rule itself on 400 noisy sums, a sixth of them or more on each side."""
+    rng, found = np.random.default_rng(5), []
+    for _ in range(400):
+        dim, sigma, users = int(rng.integers(2, 30)), float(10 ** rng.uniform(-2, 1)), int(rng.integers(10, 10**5))
+        gram = np.diag(0.5 ** np.arange(dim)) * users
+        pool = Pool(np.eye(dim), math.sqrt(0.5), sigma)
+        exact = np.concatenate([np.zeros(dim), math.sqrt(0.5) * svec(gram)])
+        pool.release(exact + sigma * rng.standard_normal(len(exact)), users)
+        values = np.linalg.eigvalsh(smat(pool.total[dim:] / users / math.sqrt(0.5)))
+        found.append(pool.hides(ratio=20))
+        assert found[-1] == (max(values[0], 1e-9) < pool.floor < values[-1] / 20)
+    assert 1 / 6 < np.mean(found) < 5 / 6
 
 
 def test_the_server_needs_reports_alone() -> None:

@@ -363,7 +363,7 @@ def test_no_release_that_may_fail_comes_after_pure_ones_that_count_in_zcdp(
     """
 
     def after(step: int) -> Ledger | None:
-        """Return the ledger after so many pure releases; None if it does not accept them."""
+        """Return the ledger after a number of pure releases; None if it does not accept them."""
         ledger = Ledger(epsilon, delta)
         if first is not None:
             ledger.spend(first, person="boris")

@@ -76,6 +76,17 @@ def test_features_are_those_that_are_named() -> None:
             Log.from_table(rows(), action="arm", reward="click", propensity="p", features=bad)
 
 
+def test_a_row_without_a_person_is_refused_or_somebody_of_its_own() -> None:
+    table = rows(12) | {"who": np.array(["a", "b", None, "a", "", "b", None, "c", "c", "nan", "a", "b"], object)}
+    with pytest.raises(ValueError, match=r"'who' names nobody in row 2.*strangers=True"):
+        Log.from_table(table, **ROLES)
+    read = Log.from_table(table, **ROLES, strangers=True)
+    assert read.people is not None and sorted(np.bincount(read.people).tolist()) == [1, 1, 1, 1, 2, 3, 3]
+    assert read.people[0] == read.people[3] == read.people[10] != read.people[2]
+    numbers = Log.from_table(table | {"who": np.array([3.0, np.nan] * 6)}, **ROLES, strangers=True)
+    assert numbers.people is not None and sorted(np.bincount(numbers.people).tolist()) == [1] * 6 + [6]
+
+
 def test_missing_propensities_are_estimated_by_models_that_have_not_seen_the_row() -> None:
     """A policy that depends on x alone: estimates have the law's mean weight 1 and are near it."""
     rng = default_rng(0)

@@ -14,7 +14,7 @@ from a log by rows that it was not chosen from. The logging policy may have lear
 each term is unbiased, so that errors are a martingale.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ from privbandit_envs.validate import listed, shown
 Floats = NDArray[np.float64]
 Model: TypeAlias = Callable[[Array], Array]
 Policy: TypeAlias = AnyAgent | Model | Array
-Steps: TypeAlias = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
+Steps: TypeAlias = Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,8 @@ def supported(log: Log, policy: Policy, rng: Generator | None) -> tuple[Floats |
     else:
         law = law_of(log, policy, rng)
         weights, masses = law[users, log.actions] / log.propensities, law.mean(axis=0)
-        names = np.array(log.about.get("arms") or range(law.shape[1]), str)
+        known = log.about.get("arms") or []
+        names = np.array([*known, *range(len(known), law.shape[1])], str)[: law.shape[1]]
         absent = np.where(np.bincount(log.actions, minlength=law.shape[1]) == 0, masses, 0.0)
         arms = f" takes arms {listed(names[(absent if absent.any() else masses) > 0])}"
         if absent.sum() > 1e-6:

@@ -336,7 +336,7 @@ def verdict(gaps: Sequence[Gap]) -> str:
         one = weights[0]
         return (
             f"Warning: {one.policy} have mean {one.logged:.3g} ({one.low:.3g} to {one.high:.3g}), not 1: propensities "
-            "are not those of the policy that made the log, or some users had hardly a chance to see the arm. No number "
+            "are not those of the policy that made the log, or some users had hardly a chance of it. No number "
             "here can be trusted."
         )
     if off:

@@ -44,7 +44,7 @@ def rows(n: int = N, uniform: bool = False, crossed: bool = False) -> dict[str, 
     }
 
 
-ROLES = {"action": "arm", "reward": "click", "propensity": "p", "person": "who"}
+ROLES: dict[str, Any] = {"action": "arm", "reward": "click", "propensity": "p", "person": "who"}
 
 
 def test_a_table_of_decisions_is_read_as_a_log(tmp_path: Path) -> None:

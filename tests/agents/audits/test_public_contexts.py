@@ -21,9 +21,8 @@ from privbandit_agents.experiments.suite.tasks import load_suite
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.testing import NotSeen, check_agent
-from privbandit_agents.zoo.plugins import register_agent
 
-NAME = "hidden-answers"
+NAME = f"{__file__}:HiddenAnswers"
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,6 @@ class ClearAnswers(HiddenAnswers):
     """The same, with the answer beside it."""
 
     Config = FalseConfig
-
-
-register_agent(NAME, f"{__name__}:HiddenAnswers", "somebody's")
 
 
 def refuted(fault: str) -> bool:

@@ -439,7 +439,7 @@ def about_of(agent: AnyAgent) -> dict[str, Any]:
     promise = agent.guarantee
     return {
         "agent": agent.name,
-        "notion": promise.notion,
+        "notion": promise.kind,
         "guarantee": promise.words,
         "uniform": uniform_propensity(agent.action_space),
         "least_propensity": getattr(agent, "least_propensity", None),

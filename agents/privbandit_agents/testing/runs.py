@@ -1,7 +1,6 @@
 """Short runs of an agent, and its state before and after."""
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_agents.audits.views.reports import parts_of
 from privbandit_agents.audits.views.transcript import crowd
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.playing.play import Result, play
@@ -71,11 +71,10 @@ def released(agent: AnyAgent) -> Any:
 
 def alike(one: Any, other: Any) -> bool:
     """Return whether two reports or releases are equal: arrays, numbers, or objects made of these."""
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if dataclasses.is_dataclass(one):
-        return alike(list(vars(one).values()), list(vars(other).values()))
-    return np.array_equal(one, other)
+    mine, theirs = parts_of(one), parts_of(other)
+    if mine is None or theirs is None:
+        return np.array_equal(one, other)
+    return len(mine) == len(theirs) and all(map(alike, mine, theirs))
 
 
 def parts(agent: AnyAgent) -> Parts:

@@ -16,7 +16,7 @@ from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
 from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
-from privbandit_agents.audits.pairs.scenes import local_pairs
+from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
 from privbandit_agents.audits.views.reports import Contrast, flattened, padded
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
@@ -93,13 +93,14 @@ class LocalGame(AgentGame):
     def each_scene(self) -> Iterator[Scene]:
         """Yield what to try, server after server, each of which is made when it is asked for."""
         for words, env, server in self.servers(self):
-            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env))
+            mine = allowed(self.pairs(env), server)
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in mine)
             if words.endswith(NEW) and not self.visits:
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
-                    for pair in pairs(env, others)
+                    for pair in allowed(pairs(env, others), server)
                     for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
                 )
 

@@ -44,6 +44,8 @@ DASHES: dict[str, Any] = {
     "local": (0, (1.6, 1.2)),
     "shuffle": (0, (6, 1.5, 1, 1.5)),
     "reward": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    "shuffle-reward": (0, (6, 1.5, 1, 1.5, 1, 1.5, 1, 1.5)),
+    "local-reward": (0, (1.6, 1.2, 4, 1.2)),
 }
 """How a line is drawn by the privacy of its agent."""
 NOTIONS = {
@@ -52,6 +54,8 @@ NOTIONS = {
     "joint": "joint privacy",
     "shuffle": "shuffle privacy",
     "local": "local privacy",
+    "shuffle-reward": "shuffle privacy of rewards",
+    "local-reward": "local privacy of rewards",
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """If there are more agents than colors, a marker separates those of one color."""

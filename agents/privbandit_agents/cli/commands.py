@@ -441,13 +441,16 @@ def audit_target(
 
 def check_results(folder: Path) -> None:
     """Raise a UsageError if no results can be written to a folder, which is made if need be."""
-    from privbandit_agents.experiments.names import check_folder
+    from privbandit_agents.experiments.names import FOLDERS, check_folder
 
     with usage_errors("--out"):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
         check_folder(folder)
+        for inner in (folder / name for name in FOLDERS):
+            if inner.exists() and not inner.is_dir():
+                raise UsageError(f"--out: {inner} must be a folder; move the file that is there.")
 
 
 def execute(

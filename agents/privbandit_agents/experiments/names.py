@@ -42,8 +42,6 @@ def unfinished(folder: str | Path, name: str, suffix: str) -> Path:
 def check_folder(folder: str | Path) -> None:
     """Raise ValueError unless the folders in a folder of results are its own: through a link one writes elsewhere."""
     for inner in (Path(folder) / name for name in FOLDERS):
-        if os.path.lexists(inner) and not inner.is_dir():
-            raise ValueError(f"{inner} must be a folder; move the file that is there.")
         for place in chain([inner], *([Path(top) / one for one in inside] for top, inside, _ in os.walk(inner))):
             if place.is_symlink():
                 raise ValueError(f"{place} must be a folder of its own, no link; move the link away.")

@@ -75,8 +75,8 @@ def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | Non
             no row has, or where the log could take none but another; no logged action is the policy's; or all rewards
             are the same, beyond [0, 1], and their range is unknown.
     """
-    weights = supported(log, policy, rng)[1]
-    return estimate(log, weights, np.zeros(1), np.zeros((1, 1)), weights * log.rewards, confidence)
+    _, weights, largest = supported(log, policy, rng)
+    return estimate(log, weights, largest, np.zeros(1), np.zeros((1, 1)), weights * log.rewards, confidence)
 
 
 def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
@@ -84,8 +84,8 @@ def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | N
 
     Arguments and errors are those of ``ips``.
     """
-    weights = supported(log, policy, rng)[1]
-    largest, (low, high) = largest_weight(log, weights), span_of(log)
+    _, weights, largest = supported(log, policy, rng)
+    low, high = span_of(log)
     scaled = weights / largest
     value = float(scaled @ log.rewards / scaled.sum())
     error = float(np.sqrt(scaled**2 @ (log.rewards - value) ** 2) / scaled.sum())
@@ -116,7 +116,7 @@ def dr(
         ValueError: as for ``ips``.
         TypeError: a log of sets.
     """
-    law, weights = supported(log, policy, rng)
+    law, weights, largest = supported(log, policy, rng)
     if law is None:
         raise TypeError("the log has sets, not arms: take ips or snips.")
     if model is None:
@@ -129,10 +129,12 @@ def dr(
         raise ValueError(f"model must predict finite rewards of shape {law.shape}; got shape {q.shape}.")
     expected = (law * q).sum(axis=1)
     terms = expected + weights * (log.rewards - pick(q, log.actions))
-    return estimate(log, weights, expected, q, terms, confidence)
+    return estimate(log, weights, largest, expected, q, terms, confidence)
 
 
-def estimate(log: Log, weights: Floats, expected: Floats, q: Floats, terms: Floats, confidence: float) -> Estimate:
+def estimate(
+    log: Log, weights: Floats, largest: float, expected: Floats, q: Floats, terms: Floats, confidence: float
+) -> Estimate:
     """Return the mean of terms, expected + w (r - q), with its interval."""
     n = len(terms)
     if n < 2:
@@ -141,7 +143,7 @@ def estimate(log: Log, weights: Floats, expected: Floats, q: Floats, terms: Floa
         value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
     if not np.isfinite(error):
         raise ValueError("rewards over propensities are beyond all numbers: scale the rewards, or log with Explore.")
-    (low, high), largest = span_of(log), largest_weight(log, weights)
+    low, high = span_of(log)
     least = float((expected + largest * np.minimum(low - q, 0).min(axis=1)).min())
     most = float((expected + largest * np.maximum(high - q, 0).max(axis=1)).max())
     ends = interval(log, weights, terms, np.ones(n), (least, most, 1.0), (low, high), confidence)
@@ -230,13 +232,16 @@ def span_of(log: Log) -> tuple[float, float]:
     return float(given[0]), float(given[1])
 
 
-def largest_weight(log: Log, weights: Floats) -> float:
-    """Return the largest weight that could have occurred: a row's own, or if it is 0 that of a policy that takes it."""
-    return float(np.where(weights > 0, weights, 1 / log.propensities).max())
+def largest_weight(log: Log, weights: Floats, likeliest: Floats | float = 1.0) -> float:
+    """Return the largest weight that could have occurred: a row's own, or if it is 0 that of the likeliest arm."""
+    return float(np.where(weights > 0, weights, likeliest / log.propensities).max())
 
 
-def supported(log: Log, policy: Policy, rng: Generator | None) -> tuple[Floats | None, Floats]:
-    """Return the policy's law, None for sets, and the weights; or raise if it does what the log could not."""
+def supported(log: Log, policy: Policy, rng: Generator | None) -> tuple[Floats | None, Floats, float]:
+    """Return the policy's law, None for sets, the weights, and the largest possible one; or raise.
+
+    A policy is refused if it does what the log could not, or has no row in common with it.
+    """
     users = np.arange(len(log))
     if len(users) < 2:
         raise ValueError(f"an interval needs at least 2 users; got {len(users)}.")
@@ -256,7 +261,7 @@ def supported(log: Log, policy: Policy, rng: Generator | None) -> tuple[Floats |
     if (lost := float(np.mean((log.propensities == 1) * (1 - weights)))) > 1e-6:
         other = "other actions than the log, which had no choice there (propensity 1): log with Explore"
         raise ValueError(f"the policy{arms}; in {lost:.2%} of rows it takes {other}.")
-    return law, weights
+    return law, weights, largest_weight(log, weights, 1.0 if law is None else law.max(axis=1))
 
 
 def effective(weights: Floats) -> float:

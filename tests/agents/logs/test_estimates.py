@@ -295,6 +295,17 @@ def test_no_interval_has_width_0() -> None:
         snips(dataclasses.replace(known, about={"reward_range": [0, 4]}), np.full((400, 4), 0.25))
 
 
+def test_a_weight_that_a_policy_cannot_have_does_not_widen_its_interval() -> None:
+    """A policy that spreads over half of the arms has at most half the weight of one that takes one of them."""
+    one = clicks_of(2000, 4)
+    one = dataclasses.replace(one, propensities=np.full(2000, 0.25))
+    spread, alone = (snips(one, np.tile(law, (2000, 1))) for law in ([0.5, 0.5, 0, 0], [1.0, 0, 0, 0]))
+    pooled = one.rewards[one.actions < 2]
+    exact = stats.binomtest(int(pooled.sum()), len(pooled)).proportion_ci(0.95, "exact")
+    assert [spread.low, spread.high] == pytest.approx([exact.low, exact.high], abs=1e-6)
+    assert alone.high - alone.low > spread.high - spread.low
+
+
 def test_people_who_return_make_rows_count_less() -> None:
     """200 people of 20 visits, half of whom always click: 4000 rows say as much as 200."""
     clicks = np.repeat(np.arange(200) % 2, 20).astype(float)

@@ -25,7 +25,7 @@ LONGEST = 60
 def number(**named: float) -> float:
     """Return a finite number."""
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not is_finite(value):
         raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
     return value
 

@@ -81,8 +81,9 @@ def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list
     for what, write in tasks.items():
         try:
             write()
-        except OSError as error:
-            lost.setdefault(error.strerror or str(error), []).append(what)
+        except (OSError, UsageError) as error:
+            why = getattr(error, "strerror", None) or str(error).removesuffix(".")
+            lost.setdefault(why, []).append(what)
     return [f"{folder}: {', '.join(names)} could not be written: {why}." for why, names in lost.items()]
 
 

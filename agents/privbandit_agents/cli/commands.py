@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.cli import grammar
-from privbandit_agents.cli.process import interruption
+from privbandit_agents.cli.process import TRACEBACK, interruption
 from privbandit_agents.experiments.text import paragraph, said, warned, width
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
 
@@ -77,6 +78,8 @@ def app(arguments: Sequence[str] | None = None) -> None:
     try:
         code = command(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
         print(said(str(error)), file=sys.stderr)
         code = 2
     except BaseException as error:

@@ -95,8 +95,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
         ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
         comes at most), ``person`` (the epsilon that such a person has at most, where it is known and more than that of
-        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
-        agents and the others apart) and ``better``.
+        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (among agents
+        of one notion) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:
@@ -121,7 +121,9 @@ def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     keys = ["env", "horizon", "config"]
     joined = named.join(told, left_on=[*keys, "bare"], right_on=[*keys, "agent"], how="left", maintain_order="left")
     first = pl.int_range(pl.len()).min().over("env", "horizon")  # environments stay in their order
-    return joined.drop("bare").sort(first, pl.col("notion") != "none", "rank", maintain_order=True)
+    place = pl.col("rank").rank("dense").over("env", "horizon", "notion")  # promises of two notions do not compare
+    kinds = (first, pl.col("notion") != "none", "notion", "rank")
+    return joined.drop("bare").with_columns(rank=place).sort(kinds, maintain_order=True)
 
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
@@ -223,7 +225,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "environment": short(row["env"]),
         "rounds": f"{row['horizon']:,}",
         "agent": row["label"],
-        "rank": f"{'' if row['notion'] in (None, 'none') else 'private '}{row['rank']}",
+        "rank": f"{'' if row['notion'] in (None, 'none') else row['notion']} {row['rank']}".strip(),
         "seeds": str(row["seeds"]),
         "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
         "median": rounded(row["median"]),

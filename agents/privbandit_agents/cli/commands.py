@@ -347,12 +347,12 @@ def report(
     from privbandit_agents.experiments.study import again, show
 
     look = look_of(title, size, font, format)
+    if out is None and (code := again(folder, console_out(), look)) is not None:
+        return code
     with usage_errors("report"):
         trials = load_trials(folder, pace=forecast("reading", err()))
     if out is not None:
         return write_page(trials, folder, out, audits, title)
-    if (code := again(folder, console_out(), look)) is not None:
-        return code
     return show(trials, folder, console_out(), err(), look, speed)
 
 

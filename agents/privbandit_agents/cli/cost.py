@@ -374,7 +374,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
     if notions:
         axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
-        drawn.legend(frameon=False, loc="outside lower center", ncols=len(notions))
+        drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
     return drawn
 
 

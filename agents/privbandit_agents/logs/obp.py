@@ -31,7 +31,7 @@ def to_obp(log: Log) -> dict[str, Any]:
     """
     if log.actions.ndim > 1:
         raise TypeError("Open Bandit Pipeline's estimators take one arm a user; this log has sets.")
-    n_actions = log.all_arms()
+    n_actions = log._all_arms()
     masks = {} if log.masks is None else {"action_mask": log.masks}
     return masks | {
         "n_rounds": len(log),

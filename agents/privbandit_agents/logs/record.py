@@ -122,7 +122,7 @@ class Log:
             return round(1 / uniform)
         return int(self.contexts.shape[1]) if np.ndim(self.contexts) == 3 else math.inf
 
-    def all_arms(self) -> int:
+    def _all_arms(self) -> int:
         """Return how many arms there are; if nothing says so, they are those of the rows.
 
         Raises:

@@ -129,7 +129,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
     if len(log) < 100:
         raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
-    arms = log.all_arms()
+    arms = log._all_arms()
     # rewards in [0, 1], features with mean 0 and variance 1
     low, high = float(log.rewards.min()), float(log.rewards.max())
     clicks = bool(np.isin(log.rewards, (0, 1)).all())

@@ -114,6 +114,7 @@ variants:
   nobody learns: {agent: uniform}
 scales:
   smoke: {shrink: 4}
+  quick: {shrink: 4}
 figures:
   - {name: own, x: users, y: regret, lines: variant, select: {agent: uniform}}
 statements:

@@ -46,6 +46,8 @@ DASHES: dict[str, Any] = {
     "local": (0, (1.6, 1.2)),
     "shuffle": (0, (6, 1.5, 1, 1.5)),
     "reward": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    "shuffle-reward": (0, (6, 1.5, 1, 1.5, 1, 1.5, 1, 1.5)),
+    "local-reward": (0, (1.6, 1.2, 4, 1.2)),
 }
 """How a line is drawn by the privacy of its agent."""
 NOTIONS = {
@@ -54,6 +56,8 @@ NOTIONS = {
     "joint": "joint privacy",
     "shuffle": "shuffle privacy",
     "local": "local privacy",
+    "shuffle-reward": "shuffle privacy of rewards",
+    "local-reward": "local privacy of rewards",
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """If there are more agents than colors, a marker separates those of one color."""
@@ -187,14 +191,14 @@ def empty_picture(
     return figure, axes[:panels]
 
 
-def save(figure: Figure, path: Path, formats: Sequence[str] = ()) -> None:
-    """Write a figure as a PNG, and in other formats beside it.
+def save(figure: Figure, path: Path, formats: Sequence[str] = (), follow: bool = False) -> None:
+    """Write a figure as a PNG, and in other formats beside it; ``follow`` links if the user named the path.
 
     Raises:
         UsageError: the figure is too small for what is in it.
     """
     for kind in dict.fromkeys(("png", *formats)):
-        with matplotlib.rc_context(style()), atomic(path.with_suffix(f".{kind}"), "wb") as file:
+        with matplotlib.rc_context(style()), atomic(path.with_suffix(f".{kind}"), "wb", follow=follow) as file:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", "constrained_layout not applied")
                 try:

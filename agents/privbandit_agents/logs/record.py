@@ -325,7 +325,7 @@ def canonical(*columns: Array) -> NDArray[np.int64]:
     return np.asarray(rows.view(np.dtype((np.void, rows.strides[0]))).ravel().argsort(kind="stable"))
 
 
-def people_of(columns: Mapping[str, Array], name: str, strangers: bool) -> NDArray[np.int64]:
+def people_of(columns: dict[str, Array], name: str, strangers: bool) -> NDArray[np.int64]:
     """Return the number of each row's person, shape (n,)."""
     gone = np.flatnonzero(nothing(columns[name]))
     if len(gone) and not strangers:

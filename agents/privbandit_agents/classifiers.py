@@ -157,7 +157,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def readable(self, X: Any, X_public: Any) -> Any:
         """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
 
-        Rows have as many features as public rows, or as ends of the range; without either, as a table has columns.
+        Rows have as many features as a table has columns; those of a list as public rows have, or ends of the range.
 
         Raises:
             ValueError: rows in a list, and nothing public says how many features they have.
@@ -166,11 +166,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         entries = None if typed else entries_of(np.asarray(X, object) if frame else X)
         if entries is None:
             return X
-        known: Any = np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
-        if len(known := known or getattr(entries, "shape", ())[1:]) != 1:
+        known = getattr(entries, "shape", ())[1:]  # of a table
+        known = known or np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
+        if len(known) != 1:
             unknown = "if neither X_public nor arrays in feature_range say how many features there are"
             raise ValueError(f"X must be an array (n, d) or a table {unknown}; got {type(X).__name__}.")
-        if real_array(X) is not None:
+        if (real := real_array(X)) is not None and real.shape[1:] == known:
             return X
         cells = stacked(entries, known, FLOAT64)
         return type(X)(cells, columns=X.columns) if frame else cells

@@ -43,14 +43,15 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
-    one. Lists, and arrays of objects, are read cell by cell. An array of numbers or of text has its dtype from the
-    caller, so that an array of text labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the
-    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise
-    that is used twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by
-    default: each fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything
-    else is for simulations: an integer, or a generator that ``sklearn.base.clone`` or a grid search copies, gives
-    several fits the same noise, and whoever has the estimator has it. ``aggregate=True`` draws the sum of the reports
-    at once from the rows themselves, where that sum has an exact law: for simulations, too.
+    one. Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
+    the ends of the range say. An array of numbers or of text has its dtype from the caller, so that an array of text
+    labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once, and ``ledger_`` belongs
+    to the last one. Fits on the same people add up if their noise is fresh. Noise that is used twice cancels out, and
+    noise that can be drawn again can be subtracted. So ``random_state`` is None by default: each fit takes fresh keys
+    from the operating system and keeps none of them, in a pickle neither. Anything else is for simulations: an integer,
+    or a generator that ``sklearn.base.clone`` or a grid search copies, gives several fits the same noise, and whoever
+    has the estimator has it. ``aggregate=True`` draws the sum of the reports at once from the rows themselves, where
+    that sum has an exact law: for simulations, too.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -94,7 +95,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         fitted = copy.copy(self)
         fitted._learn(X, y, X_public, y_public)
-        vars(self).update(vars(fitted))
+        self.__dict__.update(vars(fitted))
         return self
 
     def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:

@@ -1,0 +1,60 @@
+"""Agents by an author who never read the auditor: false claims are stopped, honest agents that look odd are not."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.audits import blind
+from privbandit_agents.cli import commands
+from privbandit_agents.testing import NotSeen, check_agent
+
+FILE = Path(blind.__file__)
+MISSED: dict[str, str] = {}
+"""Agents that are not judged as they should be, each with the reason."""
+QUICK: tuple[str, ...] = ()
+"""Agents that are checked in a second: the default run looks at these alone."""
+
+
+def cases(names: dict[str, str]) -> list[Any]:
+    """Return (name, world) of the agents, most of them wide."""
+    return [
+        pytest.param(name, world, marks=() if name in QUICK else pytest.mark.wide)
+        for name, world in names.items()
+        if name not in MISSED
+    ]
+
+
+def checked(name: str, world: str) -> str:
+    """Return what the conformance suite holds against an agent; "" if nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSeen)
+        try:
+            check_agent(f"{blind.__name__}:{name}", world)
+        except AssertionError as error:
+            return str(error) or "an assertion"
+    return ""
+
+
+def audited(name: str, world: str, folder: Path) -> Any:
+    """Return the code with which a quick audit ends: 1 if it refutes the claim, 0 if it does not, else a refusal."""
+    asked = ["--epsilon", "1", "--env", world, "--effort", "quick", "--no-power", "--out", str(folder)]
+    with pytest.raises(SystemExit) as ended:
+        commands.app(["audit", f"{FILE}:{name}", *asked])
+    return ended.value.code
+
+
+@pytest.mark.parametrize(("name", "world"), cases(blind.FALSE))
+def test_a_false_claim_is_stopped(name: str, world: str, tmp_path: Path) -> None:
+    assert checked(name, world) or audited(name, world, tmp_path) == 1
+
+
+@pytest.mark.parametrize(("name", "world"), cases(blind.HONEST))
+def test_an_honest_agent_is_neither_refuted_nor_refused(name: str, world: str, tmp_path: Path) -> None:
+    assert checked(name, world) == ""
+    if name not in QUICK:
+        assert audited(name, world, tmp_path) == 0
+
+
+def test_nine_in_ten_false_claims_are_stopped() -> None:
+    assert len(MISSED.keys() & blind.FALSE.keys()) <= len(blind.FALSE) / 10

@@ -256,8 +256,11 @@ class RarelyRaw(Moment):
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         exact = product(*self.records_of(context, action, feedback))
-        noisy = super().randomize(context, action, feedback)
-        return np.where(self.rng.random((len(exact), 1)) < 0.02, exact, noisy)
+        return np.array([self.one(row) for row in exact])
+
+    def one(self, exact: Array) -> Array:
+        noisy = self.device.release(exact, self.rng)
+        return exact if self.rng.random() < 0.02 else noisy
 
 
 @false(LINEAR)
@@ -349,11 +352,11 @@ class WholeBudgetTwice(Moment):
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         contexts, arms, rewards = self.records_of(context, action, feedback)
-        features = self.device.release(chosen(contexts, arms), self.rng)
-        return features, self.second.release(inside(rewards)[:, None], self.rng)
+        rows = zip(chosen(contexts, arms), inside(rewards), strict=True)
+        return [(self.device.release(x, self.rng), self.second.release(y, self.rng)) for x, y in rows]
 
     def opened(self, report: Any) -> list[Array]:
-        return list(report[0] * report[1])
+        return [x * y for x, y in report]
 
 
 @false(LINEAR)
@@ -454,11 +457,11 @@ class TwoHalves(Moment):
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         contexts, arms, rewards = self.records_of(context, action, feedback)
-        features = self.device.release(chosen(contexts, arms), self.rng)
-        return features, self.second.release(inside(rewards)[:, None], self.rng)
+        rows = zip(chosen(contexts, arms), inside(rewards), strict=True)
+        return [(self.device.release(x, self.rng), self.second.release(y, self.rng)) for x, y in rows]
 
     def opened(self, report: Any) -> list[Array]:
-        return list(report[0] * report[1])
+        return [x * y for x, y in report]
 
 
 @honest(LINEAR)
@@ -536,11 +539,11 @@ class OnTheSphere(Moment):
         return np.linalg.qr(self.table[: self.dim])[0]
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
-        exact = product(*self.records_of(context, action, feedback)) @ self.rotated
+        exact = np.array([self.rotated @ row for row in product(*self.records_of(context, action, feedback))])
         return self.device.randomize(np.zeros(len(exact), int), exact, self.rng)
 
     def opened(self, report: Any) -> list[Array]:
-        return list(self.device.estimate(report)[:, 0] @ self.rotated.T)
+        return [row @ self.rotated for row in self.device.estimate(report)[:, 0]]
 
 
 # devices that report one cell of a table
@@ -598,15 +601,20 @@ class Cells(LocalAgent[Any, Any]):
 class OddsOfTwo(Cells):
     """The true cell is told with e^epsilon / (e^epsilon + 1), as if there were two cells and not many."""
 
+    Config = Finite
+
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         own = self.cell(*self.records_of(context, action, feedback))
-        true = self.rng.random(len(own)) < 1 / (1 + np.exp(-self.config.epsilon))
-        return np.where(true, own, (own + self.rng.integers(1, self.cells, len(own))) % self.cells)
+        true, other = self.rng.random((len(own), 2)).T
+        kept = true < 1 / (1 + np.exp(-self.config.epsilon))
+        return np.where(kept, own, (own + 1 + (other * (self.cells - 1)).astype(int)) % self.cells)
 
 
 @false(CLICKS)
 class ArmInTheClear(Cells):
     """The click and the side are randomized; the arm, which was chosen by the side, is sent as it is."""
+
+    Config = Finite
 
     def begin(self) -> None:
         super().begin()
@@ -824,7 +832,8 @@ class Yardstick(Batched):
         self.longest = np.zeros(1)
 
     def select_action(self, context: Array) -> Any:
-        lengths = np.linalg.norm(np.where(np.isfinite(context), context, 0.0), axis=(-2, -1))
+        sound = np.clip(np.where(np.isfinite(context), context, 0.0), -1e6, 1e6).astype(float)
+        lengths = np.linalg.norm(sound, axis=(-2, -1))
         self.longest = np.maximum(self.longest, lengths.max(initial=0.0))
         return np.where(lengths < self.longest[0] / 2, 0, super().select_action(context))[()]
 
@@ -850,14 +859,21 @@ class RewardsChooseFeatures(Batched):
         self.guarantee = Guarantee("reward", epsilon, 0.0, None, ONE_REWARD, reference="blind.py")
         self.gram, self.shown = np.eye(self.dim), np.eye(self.dim)
 
-    def terms(self, contexts: Array, actions: Array, feedback: Array) -> Array:
-        paid = chosen(contexts, actions)[feedback > 0]
-        self.gram = self.gram + paid.T @ paid
-        return product(contexts, actions, feedback)
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        new = None
+        rows = chosen(contexts, actions)
+        for x, y in zip(rows, inside(feedback), strict=True):
+            self.gram = self.gram + np.outer(x, x) * self.counts(y)
+            self.sum = self.sum + y * x
+            self.users += 1
+            if self.due():
+                new = (self.release if new is None else new) + self.told()
+                self.shown, self.sum = self.gram, np.zeros_like(self.sum)
+                self.end, self.batch = int(self.users * 1.5), self.batch + 1
+        return new
 
-    def told(self) -> Array:
-        self.shown = self.gram
-        return super().told()
+    def counts(self, reward: float) -> bool:
+        return reward > 0
 
     def select_action(self, context: Array) -> Any:
         return (context @ np.linalg.solve(self.shown, self.release)).argmax(axis=-1)
@@ -888,7 +904,7 @@ class ThinTree(CentralAgent[Any, Array]):
         new = None
         for term in product(contexts, actions, feedback)[: self.config.horizon - len(self.seen)]:
             self.seen.append(term.tolist())
-            new = self.publish(self.tree, np.array(self.seen), partial(self.tree.add, term))
+            new = self.publish(self.tree, term[None], partial(self.tree.extend, term[None]))[-1]
         return new
 
 
@@ -943,30 +959,11 @@ class Dithering(Batched):
 
 
 @honest(LINEAR)
-class RewardsBesideGram(Batched):
+class RewardsBesideGram(RewardsChooseFeatures):
     """Rewards alone are promised: the exact Gram matrix is of all users."""
 
-    def begin(self) -> None:
-        super().begin()
-        epsilon = self.config.epsilon
-        self.guarantee = Guarantee("reward", epsilon, 0.0, None, ONE_REWARD, reference="blind.py")
-        self.gram, self.shown = np.eye(self.dim), np.eye(self.dim)
-
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        new = None
-        rows = chosen(contexts, actions)
-        for x, y in zip(rows, inside(feedback), strict=True):
-            self.gram = self.gram + np.outer(x, x)
-            self.sum = self.sum + y * x
-            self.users += 1
-            if self.due():
-                new = (self.release if new is None else new) + self.told()
-                self.shown, self.sum = self.gram, np.zeros_like(self.sum)
-                self.end, self.batch = int(self.users * 1.5), self.batch + 1
-        return new
-
-    def select_action(self, context: Array) -> Any:
-        return (context @ np.linalg.solve(self.shown, self.release)).argmax(axis=-1)
+    def counts(self, reward: float) -> bool:
+        return True
 
 
 # curators of counts

@@ -5,7 +5,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -14,8 +14,8 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
-from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
+from privbandit_agents.audits.games.servers import NEW, Servers, late, layered, layered_pairs, new, sure, unsure, usual
+from privbandit_agents.audits.pairs.records import Pair, Records, answered, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
 from privbandit_agents.audits.views.reports import Contrast, numbers, padded
 from privbandit_agents.base.people import Seen
@@ -65,6 +65,7 @@ class LocalGame(AgentGame):
     pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
     """Of records that are tried with each server."""
     visits: int = 0
+    easiest: Sequence[Pair] = ()
 
     def claimed(self) -> Claim:
         """Return the guarantee, as one of Gaussian type where a Gaussian report has all of it."""
@@ -83,17 +84,29 @@ class LocalGame(AgentGame):
 
     def stronger(self, factor: float) -> Self | None:
         other = super().stronger(factor)
-        if other is not None:
-            other.scene = next(islice(other.each_scene(), self.place, None))  # later servers are not made
+        if other is not None:  # later servers are not made
+            every = chain(other.each_scene(), other.late_scenes())
+            other.scene = next(scene for scene in every if scene.words == self.scene.words)
         return other
 
     def scenes(self) -> list[Scene]:
         return list(self.each_scene())
 
+    def further(self, best: list[Scene]) -> list[Scene]:
+        """Return the easiest pairs, and those of answers, with servers that have learned from many users."""
+        some = {pair.words: pair for pair in (*(scene.pair for scene in best[:2]), *self.pairs(self.env)[:1])}
+        self.easiest = list(some.values())
+        return list(self.late_scenes())
+
+    def late_scenes(self) -> Iterator[Scene]:
+        for words, _, server in () if self.visits or self.world else late(self):
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.easiest)
+
     def each_scene(self) -> Iterator[Scene]:
         """Yield what to try, server after server, each of which is made when it is asked for."""
         for words, env, server in self.servers(self):
-            mine = allowed(self.pairs(env), server)
+            mine = self.pairs(env)
+            mine = allowed([*mine, *answered(mine[0], self.answers)], server)
             yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in mine)
             if words.endswith(NEW) and not self.visits:
                 others = drawn(env)
@@ -101,7 +114,11 @@ class LocalGame(AgentGame):
                 yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
                     for pair in allowed(pairs(env, others), server)
-                    for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
+                    for following, without in (
+                        (others[:1], ""),
+                        (silent, ", whose feedback is NaN"),
+                        (pair.users(0, 1), ", whose record is the first of the two"),
+                    )
                 )
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:

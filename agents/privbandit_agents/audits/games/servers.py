@@ -5,6 +5,7 @@ leave two active bins there, a large and a small one, whose released theta is so
 features lie in one of them or in the other.
 """
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -50,6 +51,18 @@ def usual(game: AgentGame) -> Servers:
         learned, others = server(game, env), drawn(env)
         learned.update(others.contexts, others.actions, others.feedback)
         yield f"{words.removesuffix(NEW)}a server that has learned from {len(others.feedback)} users", env, learned
+
+
+def late(game: AgentGame) -> Servers:
+    """Yield servers of the game's world that have learned from ever more users, four horizons at least."""
+    others, agent, served = drawn(game.env), server(game, game.env), 0
+    horizon = max(4 * WORLD_HORIZON, getattr(agent.config, "horizon", None) or 0)
+    for users in (WORLD_HORIZON * 4**k for k in range(4)):
+        if users <= horizon:
+            more = others[np.arange(served, users) % len(others.feedback)]
+            agent.update(more.contexts, more.actions, more.feedback)
+            served = users
+            yield f"a server that has learned from {users} users", game.env, copy.deepcopy(agent)
 
 
 def sure(game: AgentGame) -> Servers:

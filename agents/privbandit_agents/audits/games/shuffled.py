@@ -37,7 +37,7 @@ class ShuffleGame(AgentGame):
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
-        return joint_pairs(self.env, self.others, self.agent(0))
+        return joint_pairs(self.env, self.others, self.agent(0), self.answers)
 
     def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
         if self.visits:

@@ -157,10 +157,10 @@ def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Fi
     return figure, axes[:panels]
 
 
-def save(figure: Figure, path: Path, formats: Sequence[str] = ()) -> None:
-    """Write a figure as a PNG, and in other formats beside it."""
+def save(figure: Figure, path: Path, formats: Sequence[str] = (), follow: bool = False) -> None:
+    """Write a figure as a PNG, and in other formats beside it; ``follow`` links if the user named the path."""
     for kind in dict.fromkeys(("png", *formats)):
-        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb") as file:
+        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb", follow=follow) as file:
             figure.savefig(file, format=kind)
 
 

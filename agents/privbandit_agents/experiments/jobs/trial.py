@@ -232,7 +232,7 @@ def known_defaults(agent: str) -> dict[str, Any]:
     try:
         with reading():
             return agent_defaults(agent)
-    except Exception:
+    except (Exception, SystemExit):
         return {}
 
 

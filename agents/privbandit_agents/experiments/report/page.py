@@ -47,7 +47,7 @@ def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[P
         UsageError: the extra ``report``, which has the code that draws in a browser, is not installed.
     """
     text = page(frame, title, audits, library())
-    with atomic(path) as file:
+    with atomic(path, follow=True) as file:
         file.write(text)
 
 

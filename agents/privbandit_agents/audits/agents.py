@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.audits.bounds.bets import choose
-from privbandit_agents.audits.claims import EMPTY, Claim, Floats, Game
+from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.audits.pairs.records import Pair, world_for
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
@@ -27,8 +27,6 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
-VISITS = 43
-"""How often the person comes whose visits all have other records in the other world."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ class AgentGame(Game):
         if claim is None:
             raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
         if claim.empty:
-            raise ValueError(f"{self.name} claims {promise.words}, {EMPTY}.")
+            raise ValueError(f"{self.name} claims {promise.words}, {claim.empty}.")
         return claim
 
     def of_gaussian_noise(self) -> Claim | None:

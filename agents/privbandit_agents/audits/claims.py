@@ -15,9 +15,6 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, g
 Floats = NDArray[np.float64]
 
 
-EMPTY = "which says nothing: claim an epsilon of at most 50, and a delta far below 1/2"
-
-
 @dataclass(frozen=True)
 class Claim:
     """The promise of a mechanism: (epsilon, delta)-DP, or zCDP if ``rho`` is given.
@@ -38,9 +35,10 @@ class Claim:
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
     @property
-    def empty(self) -> bool:
-        """Whether an agent that sends records as they are all but keeps it: half of the time, or but for e^-50."""
-        return self.delta >= 0.5 or self.epsilon > 50
+    def empty(self) -> str:
+        """Why the claim says nothing, in words: an agent that sends records as they are all but keeps it; else ""."""
+        nothing = self.delta >= 0.5 or self.epsilon > 50
+        return "which says nothing: claim an epsilon of at most 50, and a delta far below 1/2" if nothing else ""
 
     @property
     def level(self) -> float:

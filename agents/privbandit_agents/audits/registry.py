@@ -194,17 +194,10 @@ def stronger(
 
 
 def agent_games(
-    name: str,
-    asked: dict[str, Any],
-    env: str | None,
-    config: Mapping[str, Any],
-    effort: str,
-    answers: Sequence[float],
+    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str, answers: Sequence[float]
 ) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
-    if config.get("people") is not None:
-        kinds += (by_shape(name, joint.PERSON, local.PERSON, shuffled.PERSON),)
     entry, known = find(name), field_names(find(name).load().Config)
     if not kinds:
         return

@@ -3,14 +3,10 @@
 import math
 from typing import Any
 
-from privbandit_agents.audits.claims import EMPTY, Claim
+from privbandit_agents.audits.claims import Claim
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.testing.runs import (
-    environment,
-    run,
-    said_by,
-)
+from privbandit_agents.testing.runs import environment, run, said_by
 from privbandit_agents.zoo.registry import field_names, find, make
 
 
@@ -28,7 +24,8 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     )
     stated = agent.guarantee
     finite = stated.epsilon if stated.epsilon is not None and math.isfinite(stated.epsilon) else 0.0
-    assert not Claim(finite, stated.delta or 0.0).empty, f"it claims {stated.words}, {EMPTY}"
+    empty = Claim(finite, stated.delta or 0.0).empty
+    assert not empty, f"it claims {stated.words}, {empty}"
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         setting = budget_of(name, epsilon)
         with said_by("check_budgets", name, setting):

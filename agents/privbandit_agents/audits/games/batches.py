@@ -1,10 +1,8 @@
 """The game of canaries with any joint agent: one in each batch of users."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,18 +32,14 @@ class BatchCanaries(AgentGame):
     unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
     runs, budget = 1000, 300_000
     presumes = True
-    company: Callable[[gym.Env[Any, Any]], Records] = staticmethod(drawn)
-    """Draws the others."""
-    after: int = 0
-    """Canaries come after this number of users."""
     runs_of_few: ClassVar[int] = 4000
     last = False
 
     def prepare(self) -> None:
-        self.others = self.company(self.env)
+        self.others = drawn(self.env)
         self.times, self.width = self.changes()
         self.batches = len(self.times) - 1
-        self.places = [k for k in range(self.batches) if self.times[k] >= self.after]
+        self.places = list(range(self.batches))
         self.canaries = len(self.places)
         if not self.canaries:
             return

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.schedules import ScheduleGame
@@ -51,9 +51,6 @@ class JointGame(AgentGame):
     It looks at each change of the policy at first, then whenever users have doubled. The probes, and the users who come
     after the target, are drawn from the environment. The pairs of records that are easiest to separate are also tried
     among users who hide them least: with records of zeros, or far beyond any clip.
-
-    With ``visits`` the target is a person who comes again and again, at the same times in both worlds, among others who
-    come once. What the person is offered is not looked at, as in every audit of a promise towards others.
     """
 
     part = "all releases"
@@ -66,7 +63,6 @@ class JointGame(AgentGame):
     times: int = 16
     among: int = 2
     """Pairs that are tried among all of ``AMONG``."""
-    visits: int = 0
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
@@ -74,22 +70,14 @@ class JointGame(AgentGame):
             self.runs, self.budget = RUNS_OF_PURE, 320_000  # users of all runs
         self.others = drawn(self.env)
         self.looks = self.trial()
-        self.ids = np.arange(1, self.looks[-1] + 1)
-        came = np.linspace(0, self.looks[-1] - 1, min(self.visits or 1, self.looks[-1])).astype(int)
-        self.ids[came] = 0  # the target
         self.users_a_run = self.looks[-1] + PROBES * len(self.looks)
         super().prepare()
 
     def trial(self) -> list[int]:
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
         most = getattr(self.env.unwrapped, "horizon", USERS_A_RUN)
-        if self.visits:
-            most = min(most, USERS_A_RUN)
-            return [2**k for k in range(most.bit_length()) if 2**k >= min(8, most)]
-        first = min(self.times, 8)  # looks at the first changes of the view; then users double from look to look
-        found = changes(self.agent(0), self.others[: min(most, USERS_A_RUN)], self.others.contexts[:PROBES], first) or [
-            min(most, USERS_A_RUN)
-        ]
+        head, first = self.others[: min(most, USERS_A_RUN)], min(self.times, 8)
+        found = changes(self.agent(0), head, self.others.contexts[:PROBES], first) or [len(head.feedback)]
         while len(found) < self.times and found[-1] < most:
             found.append(min(2 * found[-1], most))
         return found
@@ -162,11 +150,9 @@ class JointGame(AgentGame):
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
 
     def script(self, scene: Scene, world: int) -> Records:
-        """Return the records of the users of a run: the target's among the others'."""
-        users, others = scene.pair.users(world, 1).then(scene.others), len(scene.others.feedback)
-        ids = self.ids[: self.looks[-1]]
-        users = users[np.where(ids, 1 + np.arange(len(ids)) % others, 0)]
-        return replace(users, ids=ids) if self.visits else users
+        """Return the records of the users of a run: the target's and then the others'."""
+        others = scene.others[np.arange(1, self.looks[-1]) % len(scene.others.feedback)]
+        return scene.pair.users(world, 1).then(others)
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
@@ -209,21 +195,6 @@ FIRST = Variant(
         "heats": ((8, 60), (4, 200)),
         "times": 1,
         "among": 6,
-    },
-)
-PERSON = Variant(
-    JointGame,
-    {
-        "part": "all visits of a person",
-        "seen": f"the releases and actions towards probe users among {USERS_A_RUN} visits, {VISITS} of them of one "
-        "person",
-        "unseen": "other times of the person's visits, and records that differ from visit to visit",
-        "presumes": True,
-        "runs": 2000,
-        "fits": 600,
-        "heats": ((3, 100),),
-        "among": 0,
-        "visits": VISITS,
     },
 )
 JointGame.besides = (FIRST, ScheduleGame, BatchCanaries)

@@ -12,13 +12,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.games.servers import NEW, Servers, late, layered, layered_pairs, new, sure, unsure, usual
+from privbandit_agents.audits.games.servers import NEW, Servers, late, layered, layered_pairs, sure, unsure, usual
 from privbandit_agents.audits.pairs.records import Pair, Records, answered, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
 from privbandit_agents.audits.views.reports import Contrast, numbers, padded
-from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 
@@ -46,9 +45,6 @@ class LocalGame(AgentGame):
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` give the values
     that its devices randomize. The servers do not change in the game, so that all reports have the same law.
 
-    With ``visits`` the device's person comes again and again, with the same record, and what is looked at is the sum of
-    all that the device sends.
-
     A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` hand the whole of it to one
     ``GaussianReport``.
     """
@@ -64,7 +60,6 @@ class LocalGame(AgentGame):
     servers: Callable[[AgentGame], Servers] = staticmethod(usual)
     pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
     """Of records that are tried with each server."""
-    visits: int = 0
     easiest: Sequence[Pair] = ()
 
     def claimed(self) -> Claim:
@@ -99,7 +94,7 @@ class LocalGame(AgentGame):
         return list(self.late_scenes())
 
     def late_scenes(self) -> Iterator[Scene]:
-        for words, _, server in () if self.visits or self.world else late(self):
+        for words, _, server in () if self.world else late(self):
             yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.easiest)
 
     def each_scene(self) -> Iterator[Scene]:
@@ -108,7 +103,7 @@ class LocalGame(AgentGame):
             mine = self.pairs(env)
             mine = allowed([*mine, *answered(mine[0], self.answers)], server)
             yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in mine)
-            if words.endswith(NEW) and not self.visits:
+            if words.endswith(NEW):
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
@@ -137,10 +132,6 @@ class LocalGame(AgentGame):
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         least = 64  # users of a call: more than a report has parts
-        if self.visits:
-            most = max(least, 2**18 // self.visits)
-            calls = [max(least, min(most, runs - start)) for start in range(0, runs, most)]
-            return np.concatenate([self.visited(scene, world, devices, rng) for devices in calls])[:runs]
         users, agent = max(runs, least), self.devices(scene, rng)
         # what devices of a call share is seen if there are many calls
         each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
@@ -160,16 +151,6 @@ class LocalGame(AgentGame):
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]
         return agent
-
-    def visited(self, scene: Scene, world: int, devices: int, rng: Generator) -> Floats:
-        """Return what devices send at all visits of their people: the ratio, and the sum of reports, (devices, D)."""
-        agent, sent = self.devices(scene, rng), scene.pair.users(world, devices * self.visits)
-        agent.people_seen = Seen(agent.config.people)
-        records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
-        reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
-        reports, rows = agent.randomize(*reported), len(reported[2])
-        columns = np.column_stack([self.known(scene)(reports, rows), numbers(reports, rows)])
-        return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:
         """Return the reports of users in one call, with the next users' reports if the scene has them."""
@@ -234,19 +215,5 @@ LAYERED = Variant(
         "published": {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)},  # every bin counts as active
         "servers": layered,
         "pairs": layered_pairs,
-    },
-)
-PERSON = Variant(
-    LocalGame,
-    {
-        "part": "all visits of a person",
-        "seen": f"the sum of all that a device sends at {VISITS} visits of its person, to a new server",
-        "unseen": "other records, records that differ from visit to visit, and servers that have learned",
-        "settings": {"people": 2**20},
-        "heats": ((6, 2000), (3, 4000)),
-        "runs": 50_000,
-        "servers": new,
-        "pairs": lambda env: pairs(env, drawn(env)),
-        "visits": VISITS,
     },
 )

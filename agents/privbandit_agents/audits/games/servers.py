@@ -17,10 +17,10 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, drawn
 from privbandit_agents.audits.pairs.scenes import arms, local_pairs
-from privbandit_agents.audits.pairs.three_labels import ThreeLabels
 from privbandit_agents.base.agent import NEVER, labels_of_contexts
 from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import can_play, make, spaces_of
+from privbandit_envs import from_table
 
 Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]
 """Descriptions, worlds, and agents that stay as they are."""
@@ -39,9 +39,16 @@ def server(game: AgentGame, env: gym.Env[Any, Any]) -> Any:
 def new(game: AgentGame) -> Servers:
     """Yield a new server in the game's world, and one in a world of three labels if the agent plays that, too."""
     yield NEW, game.env, server(game, game.env)
-    more = ThreeLabels(WORLD_HORIZON)
+    more = three_labels(WORLD_HORIZON)
     if not labels_of_contexts(*spaces_of(game.env)) and can_play(game.name, more):
         yield f"three labels, {NEW}", more, server(game, more)
+
+
+def three_labels(horizon: int) -> gym.Env[Any, Any]:
+    """Return a small world in which a wrong answer reveals no label, which is the third of the first feature."""
+    x = np.random.default_rng(0).random((600, 2))
+    table = {"first": x[:, 0], "second": x[:, 1], "label": np.floor(3 * x[:, 0]).astype(int)}
+    return from_table(table, label="label", n_public=60, horizon=horizon)
 
 
 def usual(game: AgentGame) -> Servers:

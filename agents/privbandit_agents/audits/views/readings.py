@@ -10,7 +10,6 @@ from privbandit_agents.audits.views.reports import Contrast, solved
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
-    *(f"first release: {name}" for name in Contrast.statistics),
     "projection of all releases",
     "likelihood ratio of all releases, as if their noise were Laplace",
     "the clearest number of a release",
@@ -49,7 +48,6 @@ class Readings(NamedTuple):
 
     Attributes:
         everything: of actions and releases, coordinate by coordinate.
-        first: of the first release.
         layout: of the readings.
         center: of the releases' moves in the middle between the worlds, shape (D,).
         weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
@@ -60,7 +58,6 @@ class Readings(NamedTuple):
     """
 
     everything: Contrast
-    first: Contrast
     layout: Layout
     center: Floats
     weights: Floats
@@ -87,7 +84,6 @@ class Readings(NamedTuple):
     @classmethod
     def of(cls, zero: Floats, one: Floats, layout: Layout, brief: bool = False) -> "Readings":
         """Compare samples of the two worlds, shapes (n, D); if it is ``brief`` by distance and loss alone."""
-        first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
         # releases add up, or do not, as their noise hangs less together from one to the next
         layout = min((layout._replace(adds=adds) for adds in (True, False)), key=lambda way: way.hanging(zero, one))
         moves = [layout.moves(world) for world in (zero, one)]
@@ -105,15 +101,13 @@ class Readings(NamedTuple):
         alike = np.clip((noises[0][:n] * noises[1][:n]).mean(axis=0) / squares[0] / squares[1], -1, 1)
         ratios = np.abs(np.log(sizes[0] / sizes[1])) - 2 * np.sqrt((1 - alike**2) / max(n, 1))
         grown = float(ratios.max(initial=0.0))
-        some = [(zero[:1, :0], one[:1, :0])] * 2 if brief else [(zero, one), first]
-        contrasts = [Contrast.of(*two) for two in some]
-        return cls(*contrasts, layout, center, weights, far, scale, clearest, grown)
+        everything = Contrast.of(zero[:1, :0], one[:1, :0]) if brief else Contrast.of(zero, one)
+        return cls(everything, layout, center, weights, far, scale, clearest, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of views (n, D), shape (n, 17)."""
+        """Return the statistics of views (n, D), shape (n, 10)."""
         layout = self.layout
-        first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
-        return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single])
+        return np.column_stack([self.everything(seen), apart @ self.weights, ratio, single])

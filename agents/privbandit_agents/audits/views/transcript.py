@@ -37,18 +37,6 @@ class Look(NamedTuple):
         return bool(len(self.news)) or not same
 
 
-class Board:
-    """A watcher of publications."""
-
-    def __init__(self) -> None:
-        self.news = list[Floats]()
-
-    def __call__(self, made: Publication) -> Any:
-        released = made.draw()
-        self.news.append(numbers(released)[0])
-        return released
-
-
 def transcript(agent: Any, script: Iterable[Records], probes: Array | None = None) -> Iterator[Look]:
     """Serve an agent block after block of users; yield what is seen before the first and after each.
 
@@ -57,13 +45,20 @@ def transcript(agent: Any, script: Iterable[Records], probes: Array | None = Non
         script: records of the users, who are served together block by block.
         probes: contexts towards which the agent acts at each look; None: at none.
     """
-    board, users = Board(), 0
+    told, users = list[Floats](), 0
+
+    def board(made: Publication) -> Any:
+        released = made.draw()
+        told.append(numbers(released)[0])
+        return released
+
     if isinstance(agent, Publisher) and agent.watcher is None:
         agent.watcher = board
 
     def look() -> Look:
         chosen = np.zeros(0) if probes is None else np.asarray(agent.select_action(probes))
-        news, board.news = np.concatenate([np.zeros(0), *board.news]), []
+        news = np.concatenate([np.zeros(0), *told])
+        told.clear()
         released = getattr(agent, "release", None)
         return Look(users, numbers(released)[0], news, agent.frozen_rounds(), chosen, released)
 

@@ -9,7 +9,7 @@ import numpy as np
 from privbandit_agents.base.agent import Devices
 from privbandit_agents.base.people import Seen
 from privbandit_agents.playing.play import play
-from privbandit_agents.testing.runs import differing, environment, same_state
+from privbandit_agents.testing.runs import again, differing, environment, same_state
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.env import BanditEnv
 
@@ -45,12 +45,12 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         twin.select_action(contexts)
         feedback = np.asarray(env.serve(actions).feedback, np.float64)
         agent.update(contexts, actions, feedback, ids)  # type: ignore[call-arg]
-        again = np.zeros(n, bool)
+        back = np.zeros(n, bool)
         for row, one in enumerate(ids.tolist()):
-            again[row] = one in came or len(came) == people
-            came |= set() if again[row] else {one}
-        nonsense = np.where(again.reshape(-1, *[1] * (contexts.ndim - 1)), np.nan, contexts)
-        twin.update(nonsense, actions, np.where(again, 1e9, feedback), ids)  # type: ignore[call-arg]
+            back[row] = one in came or len(came) == people
+            came |= set() if back[row] else {one}
+        nonsense = np.where(back.reshape(-1, *[1] * (contexts.ndim - 1)), np.nan, contexts)
+        twin.update(nonsense, actions, np.where(back, 1e9, feedback), ids)  # type: ignore[call-arg]
         assert same_state(agent, twin), (
             f"a person who returns counts: {differing(agent, twin)} depend on it; learn in curate(), randomize() "
             "and absorb() alone, which get first visits"

@@ -108,7 +108,7 @@ class LocalGame(AgentGame):
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
-                    for pair in allowed(pairs(env, others), server)
+                    for pair in allowed(pairs(env, others)[:5], server)
                     for following, without in (
                         (others[:1], ""),
                         (silent, ", whose feedback is NaN"),

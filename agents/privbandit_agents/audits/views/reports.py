@@ -47,8 +47,15 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
             return
         parts = np.asarray(thing).ravel().tolist()
     elif users and isinstance(thing, list) and len(thing) == users:
-        yield kind.encode()
-        yield stacked([numbers(item)[0] for item in thing])
+        first, same = thing[0], len({type(item) for item in thing}) == 1
+        yield f"{kind} {type(first) if same else ''} {len(first) if isinstance(first, list | tuple) and same else 0}".encode()
+        if same and isinstance(first, bool | float):
+            yield np.array(thing)
+        elif same and isinstance(first, list | tuple) and len({len(item) for item in thing}) == 1:
+            for column in zip(*thing, strict=True):  # at once, which takes less time
+                yield from pieces(list(column), users)
+        else:
+            yield stacked([numbers(item)[0] for item in thing])
         return
     elif isinstance(thing, bool | float | complex) or (isinstance(thing, int) and -(2**63) <= thing < 2**63):
         yield kind.encode()

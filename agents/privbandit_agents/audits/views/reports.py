@@ -47,11 +47,12 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
             return
         parts = np.asarray(thing).ravel().tolist()
     elif users and isinstance(thing, list) and len(thing) == users:
-        first, same = thing[0], len({type(item) for item in thing}) == 1
-        yield f"{kind} {type(first) if same else ''} {len(first) if isinstance(first, list | tuple) and same else 0}".encode()
-        if same and isinstance(first, bool | float):
+        first = thing[0] if len({type(item) for item in thing}) == 1 else None
+        even = isinstance(first, list | tuple) and len({len(item) for item in thing}) == 1
+        yield f"{kind} {type(first)} {len(first) if even else ''}".encode()  # type: ignore[arg-type]
+        if isinstance(first, bool | float):
             yield np.array(thing)
-        elif same and isinstance(first, list | tuple) and len({len(item) for item in thing}) == 1:
+        elif even:
             for column in zip(*thing, strict=True):  # at once, which takes less time
                 yield from pieces(list(column), users)
         else:

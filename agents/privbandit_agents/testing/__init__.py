@@ -22,7 +22,7 @@ from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check, environment, said_by
 from privbandit_agents.testing.shuffling import check_shuffle
 from privbandit_agents.testing.twins import check_keys, check_local
-from privbandit_agents.zoo.registry import find, resolved
+from privbandit_agents.zoo.registry import find, make, resolved
 
 __all__ = ["CHECKS", "NotSeen", "check_agent"]
 
@@ -46,7 +46,8 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
         AssertionError: a check failed, or the agent raised something in it; the message states the expectation.
     """
     __tracebackhide__ = True  # pytest shows the check that failed, not its way there
-    name, _ = resolved(name, environment(env_id, horizon), config)
+    name, _ = resolved(name, env := environment(env_id, horizon), config)
+    make(name, env, seed=0, **config)  # what cannot be made says so itself
     for check in checks_for(name):
         check(name, env_id, horizon, config)
     if audit:

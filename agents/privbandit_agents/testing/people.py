@@ -79,7 +79,7 @@ def in_blocks_and_steps(name: str, env_id: str, horizon: int, config: dict[str, 
         for world, agent in zip((returning, gym.Wrapper(returning)), agents, strict=True)
     ]
     assert np.array_equal(results[0].regret, results[1].regret), (
-        "with people that return, blocks and single steps are different runs: choose by the context and released "
-        "numbers, and by settled() for who does not report"
+        "with people that return, blocks and single steps are different runs: choose by the context, by released "
+        "numbers, by settled() for who does not report, and by one draw of a row a user, rng.random((n, k))"
     )
     assert same_state(*agents), f"blocks and single steps leave different agents: {differing(*agents)}"

@@ -128,7 +128,7 @@ def verdict(found: Sequence[Found], confidence: float) -> str:
             f"from about {min(sizes):,} runs on it could (--runs)" if sizes else f"{SIZES[-1]} times the runs do not"
         )
         lines[0] = f"not auditable: of twice the claim an audit of this size finds {short(known[LARGE][0])}; {later}"
-    elif not refuted and all(one.game.blind for one in found):
+    elif not refuted and all(one.power == {} and one.game.blind for one in found):
         lines[0] = "not auditable: nothing that was looked at moved"
     elif STRONGER in known and not refuted:
         share, part = known[STRONGER]
@@ -266,7 +266,7 @@ def power_text(claim: Claim, power: dict[float, float]) -> str:
 
 def result_lines(found: Found, calibration: str) -> Iterator[str]:
     """Yield an audit's finding, where it looked and where it did not, and its power in words."""
-    game, result, power = found
+    game, result, power, _ = found
     rows = [("worlds", game.pair), ("looked at", game.seen), ("could not see", game.unseen)]
     rows.append(("claimed", claim_text(result.claim)))
     rows.append((f"found ({100 * result.confidence:.6g} %)", bound_text(result)))
@@ -308,7 +308,7 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
 
 def numbers_of(found: Found) -> dict[str, Any]:
     """Return an audit's finding and its power as JSON values."""
-    game, result, power = found
+    game, result, power, _ = found
     claim = {
         key: value if np.isfinite(value) else None for key, value in vars(result.claim).items() if value is not None
     }

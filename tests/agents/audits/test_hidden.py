@@ -18,8 +18,10 @@ import hidden
 
 sys.path.pop(0)
 LINEAR = "privbandit/Linear-v0"
+QUICK = "key", "interior", "late", "says nothing"
+"""Faults that the audit finds, in tests that are always run."""
 CASES = [
-    (kind, fault, *how)
+    pytest.param(kind, fault, *how, marks=[pytest.mark.wide] * (how[0] == hidden.AUDIT and fault not in QUICK))
     for kind, faults in (("Device", hidden.DEVICES), ("Curator", hidden.CURATORS))
     for fault, how in faults.items()
 ]

@@ -36,7 +36,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setitem(FIRST.values, key, value)
     for key, value in {"PILOTS": 100, "SCOUTS": 1}.items():
         monkeypatch.setattr(batches, key, value)
-    monkeypatch.setattr(BatchCanaries, "company", staticmethod(lambda env: drawn(env)[:64]))
+    monkeypatch.setattr(batches, "drawn", lambda env: drawn(env)[:64])
     monkeypatch.setattr(schedule, "USERS_A_RUN", 32)
     for key, value in {"pilots": 20, "fits": 40, "runs": 150, "most": 1, "seeds": 1}.items():
         monkeypatch.setattr(ScheduleGame, key, value)

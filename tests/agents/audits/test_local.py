@@ -45,11 +45,8 @@ def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
 def test_a_variant_has_other_values_and_no_further_games() -> None:
     first, windows = FIRST, find("sw-jdp-linucb").audit
     assert (first.part, first.times, first.delta, first.besides) == ("first release", 1, JointGame.delta, ())
-    assert first.game is JointGame and JointGame.times == 12 and len(JointGame.besides) == 3
-    assert [game.part for game in resolve_name(windows).besides] == [
-        "sums kept from the window before",
-        "users counted in the next window",
-    ]
+    assert first.game is JointGame and JointGame.times == 16 and len(JointGame.besides) == 3
+    assert resolve_name(windows).besides == ()
     game = Variant(LocalGame, {"pilots": 64, "heats": (), "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
     assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
 

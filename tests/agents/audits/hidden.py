@@ -42,7 +42,7 @@ DEVICES = {
 }
 """What stops a device with a fault, and what the fault is, or what is said."""
 CURATORS = {
-    "raw pulls": (CHECK, "every second user: other users' actions differ"),
+    "raw pulls": (CHECK, "other users' actions differ though all releases are the same"),
     "raw schedule": (CHECK, r"frozen_rounds\(\) differs"),
     "public key": (CHECK, "two agents without a seed share"),
     "dtype": (AUDIT, "the release is of 32 bits if the sum is high"),

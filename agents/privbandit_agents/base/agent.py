@@ -26,9 +26,11 @@ from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
+from privbandit_agents.base.ties import Ties
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 
 Array = NDArray[Any]
@@ -236,6 +238,8 @@ class Agent(ABC, Generic[C]):
         if masks is not None and not are_masks(masks, vars(self).get("action_space")):
             raise owned(type(self))
         vars(self)["present"] = masks
+        if "ties" in vars(self):
+            self.ties.present = masks
 
     def __init__(
         self,
@@ -259,6 +263,7 @@ class Agent(ABC, Generic[C]):
         self.begin()
         if self.people_seen is not None and self.guarantee.unit == "visit":
             self.guarantee = self.guarantee.per_person()
+        self.ties = Ties(int(self.rng.spawn(1)[0].integers(2**62)))
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
@@ -314,14 +319,20 @@ class Agent(ABC, Generic[C]):
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Action, Array]:
         """Choose for users by counts: (rows, actions, counts), where ``counts[i]`` users of a row take an action.
 
-        This default is for deterministic policies: users with the same context get the same action.
+        This default is for policies that draw nothing but who gets which of several best arms.
 
         Args:
             contexts: that exist, shape (m, ...).
             counts: how many users have each, shape (m,).
         """
         rows = np.flatnonzero(counts)
-        return rows, np.asarray(self.select_action(contexts[rows])), counts[rows]
+        actions = laws.choices(self, contexts[rows])
+        if len(actions) == 1:
+            return rows, actions[0], counts[rows]
+        equal = (actions[..., None] == np.arange(n_arms(self.action_space))).any(axis=0)
+        shared = self.rng.multinomial(counts[rows], uniform_over(equal))
+        places, arms = np.nonzero(shared)
+        return rows[places], arms, shared[places, arms]
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts: ``counts[i]`` of them have the same context, action and feedback."""

@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import AtLeast, Count, NonNegative
+from privbandit_agents.base.ties import best
 from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -154,7 +155,7 @@ class LinUCB(RidgeAgent[Config]):
         bound = np.sqrt(squared_width, out=squared_width)
         bound *= self.config.alpha
         bound += estimates
-        arms: Array = bound.argmax(axis=-1)
+        arms: Array = best(bound, self.ties)
         return arms
 
 

@@ -16,8 +16,8 @@ from privbandit_agents.base.rows import Uniforms
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
-PLACES = tuple(np.arange(16))
-"""Few arms are quicker looked through as a list; these are their numbers."""
+FEW = 16
+"""So many values are quicker looked through as a list."""
 ROUNDING = 2.0**-40
 """By what share of the largest value others may be less and count as equal; 2^-18 of floats of 32 bits."""
 
@@ -71,37 +71,24 @@ def best(values: Array, ties: Ties) -> Any:
         values: shape (..., K).
         ties: of the agent; it says which arms are present.
     """
-    present = ties.present
+    if values.ndim == 1 and ties.present is None and values.size <= FEW:
+        place = values.argmax()
+        others = values.tolist()
+        top = others.pop(place)
+        if top - max(others, default=-math.inf) > ROUNDING * abs(top) and values.itemsize == 8:  # false if one is NaN
+            ties.users += 1
+            return place
+    present, users = ties.present, values.size // values.shape[-1]
     shown = values if present is None else np.where(present, values, -math.inf)
-    users = shown.size // shown.shape[-1]
-    if users != 1:
-        first = shown.argmax(axis=-1)
-        least = floor(np.take_along_axis(shown, first[..., None], axis=-1))  # NaN if the largest is infinite or NaN
-        alone = np.count_nonzero(shown >= least) == users and not np.isnan(least).any()
-        chosen: Any = first if alone else None
-    else:
-        chosen = alone_at(shown if shown.ndim == 1 else shown.reshape(-1))
-        if chosen is not None and shown.ndim > 1:
-            chosen = np.full(shown.shape[:-1], chosen)
-    if chosen is None:
+    chosen = shown.argmax(axis=-1)
+    least = floor(np.take_along_axis(shown, chosen[..., None], axis=-1))  # NaN if the largest is infinite or NaN
+    if np.count_nonzero(shown >= least) != users or np.isnan(least).any():
         equal = largest(values, present)
         uniforms = ties.of(users).reshape(equal.shape[:-1])
         nth = np.floor(uniforms * equal.sum(axis=-1))[..., None]
         chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
     ties.users += users
     return chosen
-
-
-def alone_at(values: Array) -> Any:
-    """Return where the largest of one user's values is, shape (K,); None if it has an equal, is infinite or NaN."""
-    if len(values) <= len(PLACES) and values.itemsize == 8:
-        listed = values.tolist()
-        top = max(listed)
-        first = listed.index(top)
-        listed[first] = -math.inf
-        return PLACES[first] if top - max(listed) > ROUNDING * abs(top) else None
-    place = values.argmax()
-    return place if np.count_nonzero(values >= floor(values[place])) == 1 else None
 
 
 def largest(values: Array, present: Array | None = None) -> Bools:

@@ -153,7 +153,8 @@ class LinUCB(RidgeAgent[Config]):
         squared_width = np.vecdot(directions, features)
         np.maximum(squared_width, ZERO, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
-        bound *= self.config.alpha
+        if self.config.alpha != 1:
+            bound *= self.config.alpha
         bound += estimates
         arms: Array = best(bound, self.ties)
         return arms

@@ -31,7 +31,7 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, r
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.changing.masks import uniform_over
-from privbandit_envs.spaces import Assortments
+from privbandit_envs.spaces import Assortments, Units
 
 Array = NDArray[Any]
 Space = gym.Space[Any]
@@ -164,15 +164,51 @@ def part_after_fork() -> None:
 os.register_at_fork(after_in_child=part_after_fork)
 
 
+def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that takes contexts, or records, as the environment states them.
+
+    Whatever it calls in turn has them in the agent's own units.
+    """
+    records = method.__name__ not in ("select", "predict", "law", "chances")
+
+    @wraps(method)
+    def within(self: "Agent[Any]", context: object, *given: Any, **named: Any) -> Any:
+        units = self.units
+        if units is None:
+            return method(self, context, *given, **named)
+        self.units, signed = None, len(self.context_shape) == 2
+        try:
+            if records:
+                contexts, actions, feedback = self.records_of(context, *given[:2])
+                if not isinstance(self.action_space, Assortments):  # which items are bought has no unit
+                    feedback = units.of_rewards(feedback, signed)
+                own = units.of_contexts(contexts), actions, feedback
+                units.note(self, *own, given[2] if method.__name__ == "update_counts" else 1)
+                return method(self, *own, *given[2:], **named)
+            result = method(self, units.of_contexts(self.contexts_of(context)), *given, **named)
+            back = method.__name__ == "predict" and result is not None
+            return units.of_rewards(result, signed, back=True) if back else result
+        finally:
+            self.units = units
+
+    return within
+
+
+DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "update_sum", "learn_logged"
+"""Methods that get contexts or records, beside ``select_action`` and ``update``."""
+
+
 def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     """Return a ``select_action`` that gets contexts as the agent's ``contexts_of`` makes them."""
 
-    @wraps(select_action)
     def select(self: "Agent[Any]", context: object) -> Any:
+        if self.units is not None:
+            return scaled(self, context)
         contexts = self.contexts_of(context)
         return select_action(self, contexts) if self.people_seen is None else chosen_for(self, select_action, contexts)
 
-    return select
+    scaled = in_units(select)
+    return wraps(select_action)(select)
 
 
 class Agent(ABC, Generic[C]):
@@ -204,6 +240,7 @@ class Agent(ABC, Generic[C]):
             "present",
             "person",
             "seeded",
+            "units",
             "context_shape",
             "context_dtype",
         }
@@ -211,6 +248,8 @@ class Agent(ABC, Generic[C]):
     uses_public_data: ClassVar[bool] = False
     people_seen: Seen | None = None
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
+    units: Units | None = None
+    """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
     person: object = None
     """With ``people=n``: who is served now, integers; None: people who report, until n have."""
     gaussian: ClassVar[bool] = False
@@ -227,6 +266,8 @@ class Agent(ABC, Generic[C]):
             raise owned(cls)
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
+        for name in set(DOORS) & vars(cls).keys():
+            setattr(cls, name, in_units(vars(cls)[name]))
 
     @property
     def present(self) -> Array | None:
@@ -458,6 +499,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         return NEVER
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         rows: tuple[Array, ...] = self.records_of(context, action, feedback)
         masks = self.present
@@ -581,6 +623,7 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         records = self.first_visits(self.records_of(context, action, feedback), person)
         new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None

@@ -159,7 +159,8 @@ class Counted(Units):
 
     def note(self, agent: Any, contexts: Array, actions: Array, feedback: Array, counts: Any = 1) -> None:
         signed, found = contexts.ndim == 3, {}
-        if not isinstance(agent.action_space, Assortments):
+        own = {"reward_scale", "x_max"} & vars(agent.config).keys()  # sparse agents have bounds of their own
+        if not own and not isinstance(agent.action_space, Assortments):
             ends = self.of_rewards(np.array([-1.0 if signed else 0.0, 1.0]), signed, back=True)
             found[f"rewards were above {ends[1]:g} and count as {ends[1]:g}"] = feedback > 1 + 1e-9
             found[f"rewards were below {ends[0]:g} and count as {ends[0]:g}"] = (

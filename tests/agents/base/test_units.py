@@ -1,4 +1,4 @@
-"""Units: private agents scale by public bounds that the environment declares; who declares none is told what is lost."""
+"""Units: private agents scale by public bounds that the environment declares; who declares none is told."""
 
 from typing import Any
 

@@ -1,6 +1,5 @@
 """The action space of assortment problems, and the units of contexts and rewards."""
 
-import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_envs.validate import count, shown
+from privbandit_envs.validate import count, numbers, shown
 
 
 @dataclass(frozen=True)
@@ -34,33 +33,26 @@ class Units:
 
     Examples:
         >>> Units(rewards=(0, 50), contexts=[100, 1e5])
-        Units(rewards=(0, 50), contexts=(100.0, 100000.0))
+        Units(rewards=(0.0, 50.0), contexts=(100.0, 100000.0))
         >>> Units(rewards=(50, 0))
         Traceback (most recent call last):
-        ValueError: rewards must be (low, high), finite with low < high; got (50, 0).
+        ValueError: rewards must be (low, high) with low < high; got (50, 0).
     """
 
     rewards: tuple[float, float] | None = None
     contexts: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        try:
-            low, high = (0.0, 1.0) if self.rewards is None else self.rewards
-            fits = math.isfinite(high - low) and low < high
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise ValueError(f"rewards must be (low, high), finite with low < high; got {shown(self.rewards)}.")
-        if self.contexts is None:
-            return
-        try:
-            scale = np.asarray(self.contexts, np.float64)
-            fits = scale.ndim < 2 and bool((np.isfinite(scale) & (scale > 0)).all())
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise ValueError(f"contexts must be a finite number > 0, or one a feature; got {shown(self.contexts)}.")
-        object.__setattr__(self, "contexts", tuple(scale.tolist()) if scale.ndim else scale.item())
+        if self.rewards is not None:
+            low, high = numbers(2, rewards=self.rewards).tolist()
+            if not low < high:
+                raise ValueError(f"rewards must be (low, high) with low < high; got {shown(self.rewards)}.")
+            object.__setattr__(self, "rewards", (low, high))
+        if self.contexts is not None:
+            scale = numbers(np.size(self.contexts), contexts=np.atleast_1d(self.contexts)).tolist()
+            if min(scale) <= 0:
+                raise ValueError(f"contexts must be divided by numbers > 0; got {shown(self.contexts)}.")
+            object.__setattr__(self, "contexts", tuple(scale) if np.ndim(self.contexts) else scale[0])
 
     @property
     def plain(self) -> bool:

@@ -67,7 +67,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         rows, ties = self.rows(context), self.ties
         guesses = self.guess(rows)
         if guesses.min(initial=0) < 0:
-            guesses = best(self.chances(rows), ties)
+            guesses = np.where(guesses < 0, best(self.chances(rows), ties), guesses)
         else:
             ties.users += len(rows)
         return self.explored(guesses, context, self.rng)

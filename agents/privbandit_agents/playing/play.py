@@ -146,31 +146,25 @@ def play(
 
 
 class Counted(Units):
-    """Units that count, in a simulation, how many of the records that an agent gets are clipped.
-
-    Attributes:
-        users: of all records.
-        clipped: by what is clipped, and to what: how many.
-    """
+    """Units that count, in a simulation, how many of the records that an agent gets are clipped."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         vars(self).update(users=0, clipped={})
 
     def note(self, agent: Any, contexts: Array, actions: Array, feedback: Array, counts: Any = 1) -> None:
-        signed, found = contexts.ndim == 3, {}
-        own = {"reward_scale", "x_max"} & vars(agent.config).keys()  # sparse agents have bounds of their own
-        if not own and not isinstance(agent.action_space, Assortments):
-            ends = self.of_rewards(np.array([-1.0 if signed else 0.0, 1.0]), signed, back=True)
-            found[f"rewards were above {ends[1]:g} and count as {ends[1]:g}"] = feedback > 1 + 1e-9
-            found[f"rewards were below {ends[0]:g} and count as {ends[0]:g}"] = (
-                feedback < (-1.0 if signed else 0.0) - 1e-9
-            )
-            if signed:
-                found["features of arms were longer than 1 and count as 1"] = (
-                    np.linalg.norm(played(contexts, actions), axis=1) > 1 + 1e-6
-                )
         vars(self)["users"] += np.sum(counts * np.ones(len(feedback)))
+        # sparse agents have bounds of their own, and which items are bought has no unit
+        if {"reward_scale", "x_max"} & vars(agent.config).keys() or isinstance(agent.action_space, Assortments):
+            return
+        signed = contexts.ndim == 3
+        low, high = self.of_rewards(np.array([-1.0 if signed else 0.0, 1.0]), signed, back=True)
+        rewards = self.of_rewards(feedback, signed, back=True)
+        found = {f"rewards were above {high:g} and count as {high:g}": rewards > high * (1 + 1e-9) + 1e-9}
+        found[f"rewards were below {low:g} and count as {low:g}"] = rewards < low - 1e-9 * (1 + abs(low))
+        if signed:
+            long = np.linalg.norm(played(contexts, actions), axis=1) > 1 + 1e-6
+            found["features of arms were longer than 1 and count as 1"] = long
         for what, clipped in found.items():
             self.clipped[what] = self.clipped.get(what, 0) + np.sum(counts * clipped)
 
@@ -179,10 +173,8 @@ class Counted(Units):
         for what, number in self.clipped.items():
             if number > 0.05 * self.users:
                 way = "rewards=(low, high)" if what.startswith("rewards") else "contexts=scale"
-                text = (
-                    f"{number / self.users:.0%} of {what}; declare public bounds: env.unwrapped.units = Units({way})."
-                )
-                warnings.warn(text.replace("%", " %", 1), UserWarning, stacklevel=4)
+                share = f"{100 * number / self.users:.0f} % of {what}"
+                warnings.warn(f"{share}; declare public bounds: env.unwrapped.units = Units({way}).", stacklevel=4)
 
 
 def board_in(folder: Path, agent: AnyAgent) -> "Board":

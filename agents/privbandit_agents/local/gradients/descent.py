@@ -183,10 +183,11 @@ class GradientLearner(BatchLearner[S, Descent]):
 
     def answer(self, contexts: Floats, ties: Ties) -> Labels:
         one = self.likely(contexts)
-        if (one == 1 - one).any():
-            return np.asarray(best(np.stack([1 - one, one], axis=1), ties))
+        tied, labels = one == 1 - one, np.asarray(one > 1 - one, np.int64)
+        if tied.any():
+            return np.where(tied, best(np.stack([1 - one, one], axis=1), ties), labels)
         ties.users += len(one)
-        return np.asarray(one > 1 - one, np.int64)
+        return labels
 
     def likely(self, contexts: Array) -> Floats:
         """Return the probability of label 1, shape (n,)."""

@@ -148,6 +148,9 @@ def play(
 class Counted(Units):
     """Units that count, in a simulation, how many of the records that an agent gets are clipped."""
 
+    users: float
+    clipped: dict[str, float]
+
     def __post_init__(self) -> None:
         super().__post_init__()
         vars(self).update(users=0, clipped={})

@@ -231,9 +231,10 @@ def spaces_of(env: AnyEnv) -> tuple[Space, Space]:
 
 def units_of(env: AnyEnv) -> Units | None:
     """Return the public bounds that an environment declares, or the outermost of its wrappers that does; or None."""
-    while env is not None and getattr(env, "units", None) is None:
-        env = getattr(env, "env", None)
-    return getattr(env, "units", None)
+    world: Any = env
+    while world is not None and getattr(world, "units", None) is None:
+        world = getattr(world, "env", None)
+    return getattr(world, "units", None)
 
 
 def units_and_spaces(agent_class: type[AnyAgent], env: AnyEnv) -> tuple[Units | None, tuple[Space, Space]]:

@@ -277,8 +277,9 @@ def test_coins_are_fair_and_belong_to_users() -> None:
     agent, context = agent_on(), np.array([[0.5, 0.1], [0.5, -0.1], [0.0, 0.0]])
     actions = agent.select_action(np.tile(context, (4000, 1, 1)))
     assert set(actions) == {0, 1} and abs((actions == 0).mean() - 0.5) < 4 * 0.5 / math.sqrt(4000)
+    agent.ties.users = 0
     assert agent.select_action(context) == actions[0]
-    agent.users = 7
+    agent.ties.users = 7
     assert np.array_equal(agent.select_action(np.tile(context, (50, 1, 1))), actions[7:57])
 
 

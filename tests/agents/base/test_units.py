@@ -91,7 +91,8 @@ def test_regrets_are_those_of_the_world_in_the_unit_ball(name: str, world: str, 
     ],
 )
 def test_who_declares_nothing_is_told(name: str, world: str, sentence: str) -> None:
-    env = Abroad(world, 50.0 if world == "linear" else 1.0, 50.0 if world != "linear" else 1.0, 5.0, False, 60)
+    years, dollars, more = (50.0, 1.0, 0.0) if world == "linear" else (1.0, 50.0, 5.0)
+    env = Abroad(world, years, dollars, more, False, 60)
     with pytest.warns(UserWarning, match=sentence):
         play(env, agent := make(name, env, seed=0), seed=0)
     assert agent.units is None

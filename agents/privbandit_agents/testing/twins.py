@@ -91,7 +91,7 @@ def agree(agent: Any, twin: Any, what: str) -> None:
     """Fail unless two servers have the same attributes, but for generators and what an agent gets from outside."""
     sides = []
     for one in (agent, twin):
-        own = {key: value for key, value in vars(one).items() if key not in LocalAgent.fixed | {"shuffler"}}
+        own = {key: value for key, value in vars(one).items() if key not in LocalAgent.fixed | {"shuffler", "ties"}}
         sides.append({key: there for key, value in own.items() if (there := bytes_of(value)) is not None})
     differ = sorted(key for key in sides[0].keys() | sides[1].keys() if sides[0].get(key) != sides[1].get(key))
     assert not differ, f"{what}self.{', self.'.join(differ)}; change it in absorb() alone"

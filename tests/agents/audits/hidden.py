@@ -140,7 +140,7 @@ class HiddenDevice(LocalAgent[Config, Any]):
         if fault == "kept by a fixed name":
             self.aside = np.array([answer.sum()])
         if fault == "spends by the answer":
-            self.ledger.delta = 1e-12 * abs(float(np.nansum(context)))
+            self.ledger.delta = 1e-12 * abs(float(np.clip(np.nan_to_num(context), -1, 1).sum()))
         return {"sent": sent, "times": n} if fault == "mapping" else sent
 
     def absorb(self, report: Any) -> None:

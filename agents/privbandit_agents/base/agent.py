@@ -358,7 +358,17 @@ class Agent(ABC, Generic[C]):
             records: contexts, actions, feedback, and whatever else has a row a visit.
             person: the ids of the visits' people; None: everyone is new.
         """
-        return records if self.people_seen is None else self.people_seen.taken(records, person)
+        if self.people_seen is not None:
+            return self.people_seen.taken(records, person, self.refuse)
+        self.refuse(len(records[-1]))
+        return records
+
+    def refuse(self, users: int) -> None:
+        """Raise an error if n more users cannot be learned from; nobody is counted then, and nothing changes.
+
+        Raises:
+            RuntimeError: they would be more than the horizon, or spend more than the ledger has.
+        """
 
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
@@ -464,6 +474,10 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
                     self.absorb(self.randomize(*part[:3]))
         finally:
             self.present = masks
+
+    def refuse(self, users: int) -> None:
+        with self.paying(users):  # the ledger is asked, and nothing is drawn
+            pass
 
     def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.

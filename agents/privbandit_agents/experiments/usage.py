@@ -1,5 +1,6 @@
 """Bad usage in one sentence; this file loads with next to nothing, so that the command starts at once."""
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -42,6 +43,13 @@ def usage_errors(place: str) -> Iterator[None]:
             raise
         kind = "" if isinstance(error, plain) else f"{type(error).__name__}: "
         raise UsageError(f"{place}: {kind}{error}") from error
+
+
+def code_of(error: BaseException | None) -> int:
+    """Return the exit code of an error: ``UNFINISHED`` if a disk or the memory is full, else that of bad usage."""
+    full = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+    lack = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in full)
+    return UNFINISHED if lack else 2
 
 
 @contextmanager

@@ -9,9 +9,11 @@ of ``logs.estimates.dr``, which the log's propensities make unbiased whatever th
 feedback and is judged by that reward. ``check_simulator`` compares the two for policies that are easy to name.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +80,23 @@ class Simulator:
         return len(self.rewards)
 
     @cached_property
+    def digest(self) -> str:
+        """A digest of all that is in it, so that results of another world are not taken for its own."""
+        arrays, values = self.parts
+        found = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+        for name, array in arrays.items():
+            found.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
+
+    @property
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Its arrays and its other values, by name."""
+        named = () if self.persons is None else ("persons",)
+        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", *named)
+        others = (part.name for part in fields(self) if part.name not in names)
+        return {name: getattr(self, name) for name in names}, {name: getattr(self, name) for name in others}
+
+    @cached_property
     def visits(self) -> int:
         """How often one person comes at most; 1 if the log names nobody."""
         return 1 if self.persons is None else int(np.bincount(self.persons).max())
@@ -100,10 +119,7 @@ class Simulator:
 
     def write(self, path: Path) -> None:
         """Write ``.npz``, readable by its owner alone: it holds raw data."""
-        named = () if self.persons is None else ("persons",)
-        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", *named)
-        values = {name: value for name, value in vars(self).items() if name not in names}
-        state.write(path, {name: getattr(self, name) for name in names}, values, secret=True)
+        state.write(path, *self.parts, secret=True)
 
     @classmethod
     def read(cls, path: Path) -> "Simulator":
@@ -228,7 +244,7 @@ class LogProblem(ArmProblem):
 
     Args:
         source: a ``Simulator``, or the path of a file that it wrote.
-        digest: of that file, so that results are known to be of it; not read.
+        digest: of the simulator, so that results are known to be of it; a file with another one is refused.
         horizon: rounds an episode.
     """
 
@@ -238,6 +254,10 @@ class LogProblem(ArmProblem):
         made = Simulator.read(Path(source)) if isinstance(source, str) else source
         if not isinstance(made, Simulator):
             raise ValueError(f"source must be a Simulator, or the path of one; got {shown(source)}.")
+        if digest and digest != made.digest:
+            raise ValueError(
+                f"source must be the world with digest {shown(digest)}; that of the file is {made.digest}."
+            )
         self.made, self.n_rows = made, len(made)
         self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
         self.action_space = Discrete(made.means.shape[1])

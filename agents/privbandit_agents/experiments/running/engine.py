@@ -27,6 +27,7 @@ from privbandit_agents.experiments.running.progress import Bar
 from privbandit_agents.experiments.store.locks import started
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 from privbandit_agents.experiments.usage import sentence
+from privbandit_envs.files import remove_leftovers
 from privbandit_envs.validate import one_of
 
 BUNDLE = 0.5
@@ -110,6 +111,8 @@ def run_jobs(
     """
     folder, engine = Path(folder).absolute(), engine or Engine()
     check_folder(folder)
+    for inner in (folder, folder / "trials", folder / "unfinished"):
+        remove_leftovers(inner / "*")
     wanted = {job.name: job for job in jobs}
     ends: dict[str, Finished | Failure] = {}
     with Bar(wanted.values(), console or Console(quiet=True)) as bar:
@@ -129,6 +132,11 @@ def run_jobs(
             raise KeyboardInterrupt(text) from None
     with suppress(OSError):  # another sweep has jobs there
         (folder / "unfinished").rmdir()
+    gone = [name for name in wanted if isinstance(ends[name], Finished) and not result_path(folder, name).exists()]
+    for name in gone:
+        ends[name] = kept(wanted[name], ends[name], folder)
+    if gone:
+        warnings.warn(f"{len(gone)} results in {folder} were removed meanwhile; they were written again.", stacklevel=2)
     ordered = {name: ends[name] for name in wanted}
     results = {name: end for name, end in ordered.items() if isinstance(end, Finished)}
     return results, [end for end in ordered.values() if isinstance(end, Failure)]

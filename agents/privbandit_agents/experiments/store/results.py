@@ -18,9 +18,11 @@ from pydantic_core import from_json
 
 from privbandit_agents.experiments.names import canonical, name_of, result_path
 from privbandit_agents.experiments.store.provenance import code
-from privbandit_envs.files import atomic
+from privbandit_envs.files import atomic, regular
 
 SCHEMA = 4
+LARGEST = 2**27
+"""Bytes of the largest result that is read."""
 Floats = NDArray[np.float64]
 JSON = dict[str, Any]
 SPECS: dict[str, dict[str, tuple[type, ...]]] = {
@@ -170,7 +172,8 @@ def read_result(path: str | Path) -> Finished:
     """
     path = Path(path)
     try:
-        header, _, rest = path.read_bytes().partition(b"\n")
+        with regular(path, LARGEST) as file:
+            header, _, rest = file.read().partition(b"\n")
     except FileNotFoundError:
         raise
     except OSError as error:

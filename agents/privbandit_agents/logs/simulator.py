@@ -156,6 +156,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         raise ValueError(f"rewards must differ from user to user; all are {low:g}.")
     rewards = (log.rewards - low) / (high - low)
     axes = tuple(range(log.contexts.ndim - 1))
+    check_cells(log)
     scale = log.contexts.std(axis=axes)
     contexts = (log.contexts - log.contexts.mean(axis=axes)) / np.where(scale > 0, scale, 1.0)
     contexts = np.clip(contexts, -FARTHEST, FARTHEST)
@@ -183,6 +184,20 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         noise,
         log.people,
     )
+
+
+def check_cells(log: Log) -> None:
+    """Raise ValueError for a cell that dwarfs its column, so that all other cells would count as equal."""
+    d = log.contexts.shape[-1]
+    names = log.about.get("features", [f"x{place}" for place in range(d)])
+    for place, column in enumerate(log.contexts.reshape(-1, d).T.astype(np.float64) / 2):
+        far = np.abs(column - np.median(column))
+        if 0 < np.quantile(far, 0.99) < 1e-6 * far.max():
+            row = int(far.argmax()) * len(log) // len(far)
+            raise ValueError(
+                f"feature {shown(names[place])} has a cell in row {row} that is a million times as far from the median "
+                "as 99 % of the cells, which would all count as equal: correct it, or leave the row out."
+            )
 
 
 def cross_fitted(

@@ -1,6 +1,8 @@
 """One job: locked, run, stored; and how it ended."""
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +110,17 @@ def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait:
         return Busy(job)
     except Exception as error:
         return Failure(job, sentence(error))
+
+
+def end_with(parent: int) -> None:
+    """Let this worker end within a second when its parent is gone, also while it computes or waits."""
+
+    def watch() -> None:
+        while True:
+            time.sleep(0.5)
+            leave_if_orphaned(parent)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def leave_if_orphaned(parent: int | None) -> None:

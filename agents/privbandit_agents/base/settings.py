@@ -7,6 +7,8 @@ from functools import cache, partial
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from privbandit_agents.privacy import _validate
 from privbandit_envs import validate
 
@@ -100,6 +102,8 @@ class Settings:
         """Check every setting; a subclass that relates several of them to each other does so after ``super()``."""
         for name, optional, in_range in ranges(type(self)):  # type: ignore[arg-type]  # a class is hashable
             value = getattr(self, name)
+            if isinstance(value, np.number | np.bool_):  # a saved agent and a ledger have numbers of Python
+                object.__setattr__(self, name, value := value.item())
             if not (optional and value is None):
                 in_range(name, value)
 

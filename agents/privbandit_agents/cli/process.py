@@ -19,6 +19,9 @@ QUIET = 4.0
 LEAVING: list[int] = []
 """The exit code, once the command has ended."""
 
+TRACEBACK = "PRIVBANDIT_TRACEBACK"
+"""The environment variable that adds the traceback to the sentence of an error."""
+
 
 class Lasting(io.FileIO):
     """A stream that drops text if its reader has left or its disk is full.

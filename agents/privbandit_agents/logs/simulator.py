@@ -11,7 +11,6 @@ feedback and is judged by that reward. ``check_simulator`` compares the two for 
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -146,7 +145,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
     if len(log) < 100:
         raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
-    arms = int(log._arms()) if math.isfinite(log._arms()) else int(log.actions.max()) + 1
+    arms = log._all_arms()
     # rewards in [0, 1], features with mean 0 and variance 1
     low, high = float(log.rewards.min()), float(log.rewards.max())
     clicks = bool(np.isin(log.rewards, (0, 1)).all())

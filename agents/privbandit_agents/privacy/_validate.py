@@ -5,10 +5,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 def _number(named: dict[str, float], must: str, holds: Callable[[float], bool]) -> float:
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not holds(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not holds(value):
         raise ValueError(f"{name} must {must}; got {value!r}.")
     return float(value)
 

@@ -17,7 +17,7 @@ from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
 from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
-from privbandit_agents.audits.views.reports import Contrast, flattened, padded
+from privbandit_agents.audits.views.reports import Contrast, numbers, padded
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -132,7 +132,7 @@ class LocalGame(AgentGame):
         if all(isinstance(one, np.ndarray) and one.ndim and len(one) == rows for one in reports):
             if len({one.shape[1:] for one in reports}) == 1:  # all at once, which takes less time
                 reports, each, rows = [np.concatenate(reports)], len(reports) * each, len(reports) * rows
-        parts, told = [flattened(report, rows).reshape(each, -1) for report in reports], self.known(scene)
+        parts, told = [numbers(report, rows).reshape(each, -1) for report in reports], self.known(scene)
         width = max(part.shape[1] for part in parts)
         known = np.concatenate([told(report, each) for report in reports])
         return np.column_stack([known, np.concatenate([padded(part, width) for part in parts])])[:runs]
@@ -151,7 +151,7 @@ class LocalGame(AgentGame):
         records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
         reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
         reports, rows = agent.randomize(*reported), len(reported[2])
-        columns = np.column_stack([self.known(scene)(reports, rows), flattened(reports, rows)])
+        columns = np.column_stack([self.known(scene)(reports, rows), numbers(reports, rows)])
         return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:

@@ -43,14 +43,16 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
-    one. Lists, and arrays of objects, are read cell by cell. An array of numbers or of text has its dtype from the
-    caller, so that an array of text labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the
-    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise
-    that is used twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by
-    default: each fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything
-    else is for simulations: an integer, or a generator that ``sklearn.base.clone`` or a grid search copies, gives
-    several fits the same noise, and whoever has the estimator has it. ``aggregate=True`` draws the sum of the reports
-    at once from the rows themselves, where that sum has an exact law: for simulations, too.
+    one. Only if no public bounds are given is a feature outside the unit interval refused, which tells that one is.
+    Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
+    the ends of the range say. An array of numbers or of text has its dtype from the caller, so that an array of text
+    labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once, and ``ledger_`` belongs
+    to the last one. Fits on the same people add up if their noise is fresh. Noise that is used twice cancels out, and
+    noise that can be drawn again can be subtracted. So ``random_state`` is None by default: each fit takes fresh keys
+    from the operating system and keeps none of them, in a pickle neither. Anything else is for simulations: an integer,
+    or a generator that ``sklearn.base.clone`` or a grid search copies, gives several fits the same noise, and whoever
+    has the estimator has it. ``aggregate=True`` draws the sum of the reports at once from the rows themselves, where
+    that sum has an exact law: for simulations, too.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -61,7 +63,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes: ArrayLike | None
-    feature_range: tuple[ArrayLike, ArrayLike]
+    feature_range: tuple[ArrayLike, ArrayLike] | None
     scale_by: str
     outside: str = "clip"
     aggregate: bool
@@ -85,10 +87,20 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 
+        Until it is over the former fit stays whole, with its guarantee and its ledger; so it does after an error.
+
         Raises:
             ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
                 labels that are text where the classes are numbers or the other way round; a setting out of range.
+            TypeError: a setting that the agent lacks, or ``people``: rows at rest have no names.
         """
+        fitted = copy.copy(self)
+        fitted._learn(X, y, X_public, y_public)
+        self.__dict__.update(vars(fitted))
+        return self
+
+    def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:
+        """Fit this very object, step by step."""
         find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
         private, labels = self.private_rows(X, y, X_public)
@@ -105,8 +117,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # classes and scale: public
         self.classes_ = self.public_classes(answers)
         self.check_type(labels)
-        ends = ends_of(self.feature_range, self.n_features_in_)
+        ends = ends_of((0.0, 1.0) if self.feature_range is None else self.feature_range, self.n_features_in_)
         by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
+        self.bounded_ = bool(by_public) or self.feature_range is not None
+        self.refuse_outside(private)
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
         # the agent learns
         self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
@@ -118,7 +132,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
-        return self
+
+    def refuse_outside(self, x: Array) -> None:
+        """Raise if a feature lies outside the unit interval and no public bounds say what to scale it by."""
+        if not self.bounded_ and any(np.any((x[part] < 0) | (x[part] > 1)) for part in self.parts(len(x))):
+            way_out = "give public bounds, as in feature_range=(0, 100), or two arrays with a number for each feature"
+            raise ValueError(f"features must lie in [0, 1] if neither a range nor public rows scale them; {way_out}.")
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that results computed from them stay small."""
@@ -148,17 +167,23 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def readable(self, X: Any, X_public: Any) -> Any:
         """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
 
-        Rows have as many features as public rows, or as ends of the range; without either, as most rows have.
+        Rows have as many features as a table has columns; those of a list as public rows have, or ends of the range.
+
+        Raises:
+            ValueError: rows in a list, and nothing public says how many features they have.
         """
         typed, frame = isinstance(X, np.ndarray) and X.dtype != object, hasattr(X, "iloc")
-        if typed or real_array(X) is not None:
+        entries = None if typed else entries_of(np.asarray(X, object) if frame else X)
+        if entries is None:
             return X
-        if (entries := entries_of(np.asarray(X, object) if frame else X)) is None:
+        known = getattr(entries, "shape", ())[1:]  # of a table
+        known = known or np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
+        if len(known) != 1:
+            unknown = "if neither X_public nor arrays in feature_range say how many features there are"
+            raise ValueError(f"X must be an array (n, d) or a table {unknown}; got {type(X).__name__}.")
+        if (real := real_array(X)) is not None and real.shape[1:] == known:
             return X
-        known: Any = np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
-        lengths = [len(row) for row in map(entries_of, entries) if row is not None]
-        features = known[0] if len(known) == 1 else max(sorted(set(lengths)), key=lengths.count, default=0)
-        cells = stacked(entries, (features,), FLOAT64)
+        cells = stacked(entries, known, FLOAT64)
         return type(X)(cells, columns=X.columns) if frame else cells
 
     def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
@@ -232,6 +257,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{strange[0]} needs another fit; {name} changes {free} without one.")
         other = copy.copy(self)
         other.agent_ = copy.copy(self.agent_)
+        other.ledger_ = getattr(other.agent_, "ledger", None)
         other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
         other.note(settings)
         return other
@@ -245,6 +271,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
+        self.refuse_outside(x)
         chances = np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
         if self.outside == "zero":
             low, high = self.scale_
@@ -269,7 +296,8 @@ class AgentClassifier(LabelClassifier):
         agent: its name: ``"lpct"``, ``"warm-ldp-sgd"``, ``"tree-public"``, ...
         settings: of its Config; a ``horizon`` among them is by default the number of private rows.
         classes: the labels that exist, known to the public; None: those of the public rows.
-        feature_range: (low, high) of the features, numbers or arrays (d,).
+        feature_range: public bounds (low, high) of the features, numbers or arrays (d,): features beyond them are
+            clipped. None: the unit interval, beyond which features are refused unless public rows scale them.
         scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
             there are none; ``"range"`` always by the range.
         outside: how rows beyond the scale are answered: ``"clip"`` moves them to its end; ``"zero"`` gives them the
@@ -284,7 +312,7 @@ class AgentClassifier(LabelClassifier):
         settings: Mapping[str, Any] | None = None,
         *,
         classes: ArrayLike | None = None,
-        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+        feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         scale_by: str = "public",
         outside: str = "clip",
         aggregate: bool = False,
@@ -325,7 +353,7 @@ class LPCTClassifier(LabelClassifier):
         drift: float = 0.3,
         tau: float = 0.5,
         classes: ArrayLike | None = None,
-        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+        feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         scale_by: str = "public",
         aggregate: bool = False,
         random_state: Randomness = None,

@@ -1,5 +1,6 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
+import copy
 import math
 import os
 import warnings
@@ -8,13 +9,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
-from weakref import WeakSet
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
+from weakref import WeakValueDictionary
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.random import Generator, default_rng
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.base import law as laws
@@ -25,11 +26,13 @@ from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_o
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
+from privbandit_agents.base.state import Arrays, Unseeded, changed, rekey, restore_into, state_of
+from privbandit_agents.base.ties import Ties
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_envs.spaces import Assortments
+from privbandit_envs.changing.masks import uniform_over
+from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import one_of
 
 Array = NDArray[Any]
@@ -176,28 +179,65 @@ class Guarantee:
         return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
-UNSEEDED: WeakSet["Agent[Any]"] = WeakSet()
-"""Private agents that were made without a seed: each process that is forked off takes fresh keys for its copies."""
+ALIVE: WeakValueDictionary[int, "Agent[Any]"] = WeakValueDictionary()
+"""All agents of this process by their ``id``, however they were made: each process that is forked off looks here."""
 
 
 def part_after_fork() -> None:
     """Let a child process's copies of unseeded agents share no noise with their parent's."""
-    for agent in list(UNSEEDED):
-        agent.parted()
+    for agent in list(ALIVE.values()):
+        if not vars(agent).get("seeded", True):
+            agent.parted()
 
 
 os.register_at_fork(after_in_child=part_after_fork)
 
 
+def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that takes contexts, or records, as the environment states them.
+
+    Whatever it calls in turn has them in the agent's own units.
+    """
+    records = method.__name__ not in ("select", "predict", "law", "chances")
+
+    @wraps(method)
+    def within(self: "Agent[Any]", context: object, *given: Any, **named: Any) -> Any:
+        units = self.units
+        if units is None:
+            return method(self, context, *given, **named)
+        self.units, signed = None, len(self.context_shape) == 2
+        try:
+            if records:
+                contexts, actions, feedback = self.records_of(context, *given[:2])
+                if not isinstance(self.action_space, Assortments):  # which items are bought has no unit
+                    feedback = units.of_rewards(feedback, signed)
+                own = units.of_contexts(contexts), actions, feedback
+                units.note(self, *own, given[2] if method.__name__ == "update_counts" else 1)
+                return method(self, *own, *given[2:], **named)
+            result = method(self, units.of_contexts(self.contexts_of(context)), *given, **named)
+            back = method.__name__ == "predict" and result is not None
+            return units.of_rewards(result, signed, back=True) if back else result
+        finally:
+            self.units = units
+
+    return within
+
+
+DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "update_sum", "learn_logged"
+"""Methods that get contexts or records, beside ``select_action`` and ``update``."""
+
+
 def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     """Return a ``select_action`` that gets contexts as the agent's ``contexts_of`` makes them."""
 
-    @wraps(select_action)
     def select(self: "Agent[Any]", context: object) -> Any:
+        if self.units is not None:
+            return scaled(self, context)
         contexts = self.contexts_of(context)
         return select_action(self, contexts) if self.people_seen is None else chosen_for(self, select_action, contexts)
 
-    return select
+    scaled = in_units(select)
+    return wraps(select_action)(select)
 
 
 class Agent(ABC, Generic[C]):
@@ -229,6 +269,7 @@ class Agent(ABC, Generic[C]):
             "present",
             "person",
             "seeded",
+            "units",
             "context_shape",
             "context_dtype",
         }
@@ -236,6 +277,8 @@ class Agent(ABC, Generic[C]):
     uses_public_data: ClassVar[bool] = False
     people_seen: Seen | None = None
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
+    units: Units | None = None
+    """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
     person: object = None
     """With ``people=n``: who is served now, integers; None: people who report, until n have."""
     gaussian: ClassVar[bool] = False
@@ -252,6 +295,8 @@ class Agent(ABC, Generic[C]):
             raise owned(cls)
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
+        for name in set(DOORS) & vars(cls).keys():
+            setattr(cls, name, in_units(vars(cls)[name]))
 
     @property
     def present(self) -> Array | None:
@@ -263,6 +308,14 @@ class Agent(ABC, Generic[C]):
         if masks is not None and not are_masks(masks, vars(self).get("action_space")):
             raise owned(type(self))
         vars(self)["present"] = masks
+        if "ties" in vars(self):
+            self.ties.present = masks
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an agent that a forked process finds, whether a constructor, a copy or another agent made it."""
+        made = super().__new__(cls)
+        ALIVE[id(made)] = made
+        return made
 
     def __init__(
         self,
@@ -275,7 +328,7 @@ class Agent(ABC, Generic[C]):
         """Keep the arguments, which ``make`` has checked against ``plays``, and begin."""
         self.name = type(self).__name__
         self.observation_space, self.action_space = observation_space, action_space
-        self.config, self.rng = config, default_rng() if rng is None else rng
+        self.config, self.rng = config, Unseeded() if rng is None else rng
         if self.uses_public_data:
             if public_data is None:
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
@@ -286,17 +339,20 @@ class Agent(ABC, Generic[C]):
         self.begin()
         if self.people_seen is not None and self.guarantee.unit == "visit":
             self.guarantee = self.guarantee.per_person()
+        self.ties = Ties(int(self.rng.spawn(1)[0].integers(2**62)))
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
-            UNSEEDED.add(self)
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
         self.__dict__.update(attributes)
         if not attributes.get("seeded", True):
             self.parted()
-            UNSEEDED.add(self)
+
+    def __copy__(self) -> Self:
+        """Return a deep copy: agents that share parts would learn from one person in one sum, and pay for it once."""
+        return copy.deepcopy(self)
 
     def parted(self) -> None:
         """Share no noise with the agent that this one is a copy of: take fresh keys."""
@@ -341,14 +397,20 @@ class Agent(ABC, Generic[C]):
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Action, Array]:
         """Choose for users by counts: (rows, actions, counts), where ``counts[i]`` users of a row take an action.
 
-        This default is for deterministic policies: users with the same context get the same action.
+        This default is for policies that draw nothing but who gets which of several best arms.
 
         Args:
             contexts: that exist, shape (m, ...).
             counts: how many users have each, shape (m,).
         """
         rows = np.flatnonzero(counts)
-        return rows, np.asarray(self.select_action(contexts[rows])), counts[rows]
+        actions = laws.choices(self, contexts[rows])
+        if len(actions) == 1:
+            return rows, actions[0], counts[rows]
+        equal = (actions[..., None] == np.arange(n_arms(self.action_space))).any(axis=0)
+        shared = self.rng.multinomial(counts[rows], uniform_over(equal))
+        places, arms = np.nonzero(shared)
+        return rows[places], arms, shared[places, arms]
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts: ``counts[i]`` of them have the same context, action and feedback."""
@@ -366,7 +428,11 @@ class Agent(ABC, Generic[C]):
         """Rebuild what is derived from the state; called after a load."""
 
     def rekey(self) -> None:
-        """Take fresh keys from the operating system for all randomness to come; what was released stays as it is."""
+        """Take fresh keys from the operating system for all randomness to come; what was released stays as it is.
+
+        From then on the agent is one without a seed.
+        """
+        self.seeded = False
         rekey(self)
 
     def contexts_of(self, context: object) -> Array:
@@ -385,7 +451,27 @@ class Agent(ABC, Generic[C]):
             records: contexts, actions, feedback, and whatever else has a row a visit.
             person: the ids of the visits' people; None: everyone is new.
         """
-        return records if self.people_seen is None else self.people_seen.taken(records, person)
+        if self.people_seen is not None:
+            return self.people_seen.taken(records, person, self.refuse)
+        self.refuse(len(records[-1]))
+        return records
+
+    def refuse(self, users: int) -> None:
+        """Raise an error if n more users cannot be learned from; nobody is counted then, and nothing changes.
+
+        Raises:
+            RuntimeError: they would be more than the horizon, or spend more than the ledger has.
+        """
+
+    def refuse_people(self) -> None:
+        """Raise where rows without names would report: who has reported is asked by ``update`` alone.
+
+        Raises:
+            TypeError: the promise is to people.
+        """
+        if self.people_seen is not None:
+            way_out = "call update(context, action, feedback, person=ids), or make it without people"
+            raise TypeError(f"{self.name} promises to people, who have no names here; {way_out}.")
 
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
@@ -439,8 +525,8 @@ class Devices:
 
     def rekey(self) -> None:
         """Take fresh keys from the operating system, the server's and the devices'."""
-        rekey(self)
-        self.rng = default_rng()
+        super().rekey()  # type: ignore[misc]
+        self.rng = Unseeded()
 
 
 class LocalAgent(Devices, Agent[C], Generic[C, Report]):
@@ -474,6 +560,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         return NEVER
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         rows: tuple[Array, ...] = self.records_of(context, action, feedback)
         masks = self.present
@@ -491,6 +578,10 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
                     self.absorb(self.randomize(*part[:3]))
         finally:
             self.present = masks
+
+    def refuse(self, users: int) -> None:
+        with self.paying(users):  # the ledger is asked, and nothing is drawn
+            pass
 
     def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
@@ -512,7 +603,8 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         Raises:
             TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
         """
-        if self.fewest_summed == NEVER or self.people_seen is not None:
+        self.refuse_people()
+        if self.fewest_summed == NEVER:
             raise TypeError(f"{self.name} has no law of summed reports.")
         records = self.records_of(contexts, actions, feedback)
         with self.paying(len(records[-1])):
@@ -549,7 +641,8 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        if not self.by_counts or self.people_seen is not None:
+        self.refuse_people()
+        if not self.by_counts:
             raise TypeError(f"{self.name} learns from users one by one.")
         with self.paying(users := int(np.sum(counts))):
             self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)
@@ -589,14 +682,17 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. The object itself, and its
-    saved state, hold raw data and the keys of noise to come: they belong to the curator.
+    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. Take an exact value out of the
+    state, and set when the next release is due, before you publish it: then an interrupted agent uses no record again,
+    and goes on. The object itself, and its saved state, hold raw data and the keys of noise to come: they belong to the
+    curator.
     """
 
     release: Release
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         records = self.first_visits(self.records_of(context, action, feedback), person)
         new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None

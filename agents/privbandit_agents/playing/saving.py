@@ -17,7 +17,8 @@ SIZES = ("dim", "n_arms", "shared_context", "labels", "n_labels", "columns")
 def plays(agent: AnyAgent) -> str:
     """Return the spaces that an agent was built for, in words."""
     contexts = agent.observation_space
-    return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
+    scaled = "" if agent.units is None else f", scaled by {agent.units}"
+    return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}{scaled}"
 
 
 def save(agent: AnyAgent, path: str | Path) -> None:

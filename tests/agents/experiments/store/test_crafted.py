@@ -11,13 +11,19 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from privbandit_agents import load, load_results, make, save
 from privbandit_agents.base import state
+from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.store.results import Finished, header_of, write_result
+
+from privbandit_envs.datasets.frames import parquet
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -137,3 +143,30 @@ def test_merges_that_stand_for_billions_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="more than 1,000,000 characters"):
         from_yaml("x" * 1_000_001)
     assert from_yaml("a: &a {x: 1}\nb: {<<: *a, y: 2}") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}}
+
+
+def test_flipped_bits_of_a_table_of_results_are_noticed(tmp_path: Path) -> None:
+    """Of 100 flipped bits at most 5, those in what the file says of itself, pass as other numbers."""
+    frame = pl.DataFrame({"regret": np.random.default_rng(0).random(300), "agent": ["a", "b"] * 150})
+    write_data(frame, tmp_path)
+    path, rng = tmp_path / "results.parquet", np.random.default_rng(1)
+    raw = path.read_bytes()
+    assert parquet(path).equals(frame)
+    unseen = 0
+    for _ in range(100):
+        changed = bytearray(raw)
+        changed[int(rng.integers(len(raw)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            unseen += not parquet(path).equals(frame)
+        except Exception:
+            continue
+    assert unseen <= 5
+
+
+@pytest.mark.wide
+def test_a_table_that_says_it_has_billions_of_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"x": pa.array(np.zeros(2**27 + 1, np.int8))}), path)
+    with pytest.raises(ValueError, match="a hundred times its size"):
+        parquet(path)

@@ -31,7 +31,7 @@ AMONG = (
     "hardly any answers",
 )
 """Populations among whom the best pairs are tried once more."""
-RUNS_OF_PURE = 8000
+RUNS_OF_PURE = 5000
 """Runs for claims of epsilon: one clear event shows more than many guesses."""
 
 
@@ -61,13 +61,13 @@ class JointGame(AgentGame):
     pilots, fits = 16, 200
     heats: ClassVar[Sequence[tuple[int, int]]] = ((4, 60),)
     times: int = 16
-    among: int = 2
+    among: int = 1
     """Pairs that are tried among all of ``AMONG``."""
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
         if self.times == 1 and self.claim.rho is None:  # canaries have less power
-            self.runs, self.budget = RUNS_OF_PURE, 320_000  # users of all runs
+            self.runs, self.budget = RUNS_OF_PURE, 200_000  # users of all runs
         self.others = drawn(self.env)
         self.looks = self.trial()
         self.users_a_run = self.looks[-1] + PROBES * len(self.looks)

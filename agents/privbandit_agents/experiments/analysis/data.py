@@ -16,9 +16,13 @@ MOST_ROWS = 200_000
 
 
 def write_data(frame: pl.DataFrame, folder: Path) -> None:
-    """Write ``results.parquet``, and ``results.csv`` with the same rows unless they are too many."""
+    """Write ``results.parquet``, and ``results.csv`` with the same rows unless they are too many.
+
+    Pages of the first have checksums, which ``pyarrow.parquet.read_table(path, page_checksum_verification=True)`` and
+    the readers of this project look at.
+    """
     memory = BytesIO()  # so that a full disk is an error of the system, whatever polars makes of it
-    frame.write_parquet(memory)
+    frame.write_parquet(memory, use_pyarrow=True, pyarrow_options={"write_page_checksum": True})
     with atomic(folder / "results.parquet", "wb") as file:
         file.write(memory.getbuffer())
     short = frame if frame.height <= MOST_ROWS else shortened(frame)

@@ -21,7 +21,7 @@ from privbandit_agents.experiments.analysis.data import write_data
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
-from privbandit_agents.experiments.store.results import Finished, header_of, write_result
+from privbandit_agents.experiments.store.results import Finished, header_of, read_result, write_result
 
 from privbandit_envs.datasets.frames import parquet
 
@@ -68,6 +68,8 @@ CRAFTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "curves of 1e300": lambda parts: parts["arrays"].update(regret=curves(1e300)),
     "curves without numbers": lambda parts: parts["arrays"].update(regret=curves(np.nan)),
     "a color of the terminal": lambda parts: parts["job"].update(agent="\x1b[31mred"),
+    "a byte that deletes": lambda parts: parts["notes"].update(privacy="none\x7f"),
+    "a return of the carriage": lambda parts: parts["job"]["config"].update(a="x\r"),
     "a horizon of 1.0": lambda parts: parts["job"].update(horizon=1.0),
     "a seed below 0": lambda parts: parts["job"].update(seed=-1),
     "a list for settings": lambda parts: parts.update(settings=[]),
@@ -82,6 +84,12 @@ def test_a_crafted_result_is_named_and_the_rest_of_the_folder_is_read(craft: str
     path = crafted(tmp_path, CRAFTS[craft])
     with pytest.warns(UserWarning, match=rf"{path.name} is not the result of its job \([^\n]+\); .* It is left out"):
         assert load_results(tmp_path)["seed"].unique().to_list() == [0]
+
+
+def test_texts_with_backslashes_and_of_any_script_are_read(tmp_path: Path) -> None:
+    trial = Trial(LINEAR, "uniform", 100, 3, {"dim": 2}, {"a": "\\u001b \\x1b é 漢 \U0001f600 a\tb\n"}, 2)
+    path = write_result(tmp_path, Finished(**{**vars(result(3)), "job": trial.spec}))
+    assert read_result(path).job == trial.spec
 
 
 def test_a_pipe_or_a_device_in_place_of_a_result_does_not_hang(tmp_path: Path) -> None:

@@ -192,12 +192,10 @@ class AgentGame(Game):
             for k in order:
                 tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
             order.sort(key=lambda k: tried[k][1], reverse=True)
-        self.place = best = order[0]
-        self.scene, self.contrast = scenes[best], tried[best][0]
+        self.scene, self.contrast = scenes[order[0]], tried[order[0]][0]
         if self.fits:
-            self.contrast = self.contrast_of(
-                *(seen[:, len(self.ready) :] for seen in self.paired(self.scene, self.fits))
-            )
+            seen = self.paired(self.scene, self.fits)
+            self.contrast = self.contrast_of(*(one[:, len(self.ready) :] for one in seen))
         pairs = [pair for scene in scenes if isinstance(pair := getattr(scene, "pair", scene), Pair)]
         told = np.unique([float(one) for pair in pairs for one in pair.records.feedback])
         answers = ", ".join(f"{one:.3g}" for one in told)

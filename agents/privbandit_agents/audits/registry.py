@@ -231,18 +231,12 @@ def game_classes(name: str) -> tuple[Kind, ...]:
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
     if entry.audit == CHECKS:
         return ()
-    shapes = joint.JointGame, local.LocalGame, shuffled.ShuffleGame
-    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, *shapes)
+    shapes = {LocalAgent: local.LocalGame, ShuffleAgent: shuffled.ShuffleGame, CentralAgent: joint.JointGame}
+    general: Kind = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
+    kind = resolve_name(entry.audit) if entry.audit else general
     if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
-
-
-def by_shape(name: str, of_curators: Kind, of_devices: Kind, of_shufflers: Kind) -> Kind:
-    """Return the game for an agent of one of the three shapes."""
-    shapes = {LocalAgent: of_devices, ShuffleAgent: of_shufflers, CentralAgent: of_curators}
-    agent_class = find(name).load()
-    return next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
 
 
 def private_agents() -> list[str]:

@@ -28,8 +28,9 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     assert not empty, f"it claims {stated.words}, {empty}"
     for epsilon in (1e-3, 1.0, 1000.0, math.inf):
         setting = budget_of(name, epsilon)
+        others = {key: value for key, value in config.items() if key not in ("epsilon", "rho")}
         with said_by("check_budgets", name, setting):
-            _, private = run(name, env_id, horizon, without_budget(config) | setting)
+            _, private = run(name, env_id, horizon, others | setting)
         assert isinstance(private, LocalAgent | ShuffleAgent | CentralAgent)
         assert hasattr(private, "ledger"), (
             f"{name} promises privacy and has no ledger; in begin() write self.ledger = Ledger(epsilon=...)"
@@ -58,8 +59,3 @@ def budget_of(name: str, epsilon: float) -> dict[str, float]:
     known = field_names(find(name).load().Config)
     values = {"epsilon": epsilon, "rho": epsilon**2 / 2}
     return dict([(key, value) for key, value in values.items() if key in known][:1])
-
-
-def without_budget(config: dict[str, Any]) -> dict[str, Any]:
-    """Return settings without a budget in whatever notion, so that another one may be set."""
-    return {key: value for key, value in config.items() if key not in ("epsilon", "rho")}

@@ -25,12 +25,12 @@ def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Contrast, "of", counted)
     once = LocalGame("ldp-sgd", {"epsilon": 1.0})
-    scored_once, scenes = fitted.count(once.pilots // 2), len(once.scenes())
+    scored_once, scenes = fitted.count(once.pilots // 2), len([*once.scenes(), *once.late_scenes()])
     monkeypatch.setattr(LocalGame, "scored", AgentGame.scored)
     fitted.clear()
     again = LocalGame("ldp-sgd", {"epsilon": 1.0})
     assert scored_once < 0.8 * scenes and fitted.count(once.pilots // 2) == scenes
-    assert (once.place, once.pair) == (again.place, again.pair)
+    assert (once.scene.words, once.pair) == (again.scene.words, again.pair)
     seen = once.observed(once.scene, 0, 100, np.random.default_rng(0))
     np.testing.assert_array_equal(once.told(once.contrast, seen), again.told(again.contrast, seen))
 

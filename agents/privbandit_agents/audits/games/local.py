@@ -156,7 +156,8 @@ class LocalGame(AgentGame):
         """Return the reports of users in one call, with the next users' reports if the scene has them."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
-            sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
+            both = sent.then(scene.next[np.arange(users) % len(scene.next.feedback)])
+            sent = both[np.arange(2 * users).reshape(2, -1).T.ravel()]  # one of these, one of those
         return agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
 
     def known(self, scene: Scene) -> Callable[[Any, int], Floats]:
@@ -177,12 +178,6 @@ class LocalGame(AgentGame):
                 return np.asarray(np.clip(np.nan_to_num(first - second), -1e3, 1e3)[:, None])
 
         return told
-
-
-def in_turn(some: Records, others: Records) -> Records:
-    """Return the users of two groups of n in turn: one of these, one of those."""
-    order = np.arange(2 * len(some.feedback)).reshape(2, -1).T.ravel()
-    return some.then(others)[order]
 
 
 GRADIENTS = Variant(

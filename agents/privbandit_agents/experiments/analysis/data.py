@@ -27,7 +27,14 @@ def write_data(frame: pl.DataFrame, folder: Path) -> None:
         file.write(memory.getbuffer())
     short = frame if frame.height <= MOST_ROWS else shortened(frame)
     with atomic(folder / "results.csv") as file:
-        file.write(plain(short).write_csv())
+        file.write(inert(plain(short)).write_csv())
+
+
+def inert(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for CSV in which no text is a formula: an apostrophe stands before one."""
+    texts = pl.selectors.string()
+    formula = texts.str.contains(r"^([=@\t\r]|[+\-][^\d.i])")
+    return frame.with_columns(pl.when(formula).then(pl.lit("'") + texts).otherwise(texts).name.keep())
 
 
 def shortened(frame: pl.DataFrame) -> pl.DataFrame:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from privbandit_agents import load, load_results, make, save
 from privbandit_agents.base import state
-from privbandit_agents.experiments.analysis.data import write_data
+from privbandit_agents.experiments.analysis.data import inert, write_data
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
@@ -178,3 +178,9 @@ def test_a_table_that_says_it_has_billions_of_rows_is_refused(tmp_path: Path) ->
     pq.write_table(pa.table({"x": pa.array(np.zeros(2**27 + 1, np.int8))}), path)
     with pytest.raises(ValueError, match="a hundred times its size"):
         parquet(path)
+
+
+def test_texts_that_are_formulas_stand_after_an_apostrophe() -> None:
+    frame = pl.DataFrame({"agent": ["=1+1", "@x", "+cmd", "-cmd", "-1", "+.5", "-inf", "a=b"], "n": [1] * 8})
+    assert inert(frame)["agent"].to_list() == ["'=1+1", "'@x", "'+cmd", "'-cmd", "-1", "+.5", "-inf", "a=b"]
+    assert inert(frame)["n"].to_list() == [1] * 8

@@ -175,18 +175,17 @@ def first_made(env: Any, agent: Any, horizon: int) -> Any:
 def shared(one: Any, other: Any) -> int | None:
     """Return which number has noise that hangs together in the reports of two agents' devices; None if none has.
 
-    Zeros are left out, as it may be public which users send any. Honest devices are accused once in a million.
+    Zeros are left out, and numbers that few users decide. Honest devices are accused once in a million.
     """
     rows = numbers(one, ALONE), numbers(other, ALONE)
     width = min(side.shape[1] for side in rows)
     for place in range(width):
         two = np.stack([side[:, place] for side in rows])
         two = two[:, (two != 0).all(axis=0)]
-        two = two - two.mean(axis=1, keepdims=True) if two.size else two
-        size, users = float(np.sqrt((two**2).sum(axis=1).prod())), two.shape[1]
-        if users >= ALONE // 4 and size > 1e-9:
-            deviations = abs(float(two.prod(axis=0).sum())) / size * math.sqrt(users)
-            if deviations > 5 + math.sqrt(2 * math.log(width)):
+        if two.shape[1] >= ALONE // 4 and (np.ptp(two, axis=1) > 1e-9).all():
+            two = (two - two.mean(axis=1, keepdims=True)) / two.std(axis=1, keepdims=True)
+            deviations = abs(float(two.prod(axis=0).sum())) / math.sqrt(two.shape[1])
+            if (two**4).mean() < ALONE / 40 and deviations > 5 + math.sqrt(2 * math.log(width)):
                 return place
     return None
 

@@ -3,10 +3,13 @@
 Proofs: docs/privacy/people.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from privbandit_agents.base.ties import Told
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
@@ -35,11 +38,6 @@ class Seen:
         self.bits = np.zeros(-(-most // 8), np.uint8)
         self.others: set[int] = set()
         self._asked: tuple[object, Bools] | None = None  # people, and which of them are new
-
-    @property
-    def asked(self) -> int:
-        """How many visits were served by who was to report."""
-        return self.counted
 
     @property
     def full(self) -> bool:
@@ -76,8 +74,13 @@ class Seen:
         self._asked = some, new[:visits]  # is asked for again when they are served, and when they are counted
         return some
 
-    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    def taken(self, records: tuple[Array, ...], person: object, refuse: Callable[[int], None]) -> tuple[Array, ...]:
         """Count people, and return the records that are handed on, arrays with a row a visit: the first of each.
+
+        Args:
+            records: contexts, actions, feedback, and whatever else has a row a visit.
+            person: the ids of the visits' people; None: everyone is new.
+            refuse: is asked with how many will be counted, before anybody is; it may raise an error.
 
         Raises:
             RuntimeError: the devices have lost their bits.
@@ -86,9 +89,10 @@ class Seen:
             way_out = "restore_devices(...) takes what devices_state() gave"
             raise RuntimeError(f"who has reported is on the devices, and not in a server's file: {way_out}.")
         new = self.new(person, len(records[-1]))
+        refuse(int(np.count_nonzero(new)))
+        self.counted += int(np.count_nonzero(new))
         if person is not None and new.any():
             self._mark(ids_of(person, len(new))[new])
-        self.counted += int(np.count_nonzero(new))
         self._asked = None
         return records if new.all() else tuple(part[new] for part in records)
 
@@ -143,22 +147,26 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
     """
     if not hasattr(agent, "settled"):
         return select_action(agent, contexts)
-    person, present = agent.person, agent.present
+    person, present, ties = agent.person, agent.present, agent.ties
+    first = ties.users
     group = contexts.ndim > len(agent.context_shape)
     rows = contexts if group else contexts[None]
     new = agent.people_seen.new(person, len(rows))
-    if new.all():
-        return select_action(agent, contexts)
     actions: list[Any] = [None, None]
     try:
+        if new.all():
+            return select_action(agent, contexts)
+        uniforms = ties.of(len(rows))
         for reports, choose in ((True, select_action), (False, type(agent).settled)):
             some = new == reports
             if some.any():
+                agent.ties = Told(uniforms[some])
                 agent.person = None  # whoever is left reports, or else has no turn here
                 agent.present = None if present is None else np.reshape(present, (len(rows), -1))[some]
                 actions[reports] = np.asarray(choose(agent, rows[some]))
     finally:
-        agent.person, agent.present = person, present
+        agent.person, agent.present, agent.ties = person, present, ties
+        ties.users = first + len(rows)  # however users are grouped
     if actions[True] is None:
         chosen = actions[False]
     else:

@@ -14,9 +14,9 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms, next_change
-from privbandit_agents.base.arms import ArmModels, best_present, optimistic_scorer
-from privbandit_agents.base.rows import Products, blocks, uniforms_per_user
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, next_change
+from privbandit_agents.base.arms import ArmModels, optimistic_scorer
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
@@ -98,18 +98,14 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         self.mechanism(self.ends)  # refuses a budget that is too small, before anybody comes
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax of x . theta + bonus |x|_(P^-1); an arm at random in the first batch."""
-        if self.batch:
-            best: Action = self.optimistic(context, self.release)
-            return best
-        keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
-        chosen: Action = best_present(keys, self.present)
+        """Return argmax of x . theta + bonus |x|_(P^-1), which are 0 in the first batch: any arm."""
+        chosen: Action = self.optimistic(context, self.release)
         return chosen
 
     def settled(self, context: Array) -> Action:
         """Return argmax of x . theta, for users who are not counted."""
-        best: Action = self.greedy(context, self.release)
-        return best
+        chosen: Action = self.greedy(context, self.release)
+        return chosen
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up the derivatives of the batch's users; release a new theta when it ends."""
@@ -136,10 +132,11 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         """Release the batch's derivatives; return the scorer of all of them, and open the next batch."""
         exact = np.concatenate([packed_sum(one, logistic.WEIGHT) for one in self.epoch.take()])
         mechanism = self.mechanism(self.ends)
+        self.ends = next_change(self.users, 1.5)  # half as many again
         draw, cost = partial(mechanism.release, exact, self.rng_noise), gaussian_dp(self.rho)
-        noisy = self.publish(mechanism, exact, draw, cost, self.batch)
+        noisy = self.publish(mechanism, exact, draw, cost, self.ledger.group + 1)
         self.belief.learn(noisy, mechanism.sigma, self.config.radius)
-        self.batch, self.ends = self.batch + 1, next_change(self.users, 1.5)  # half as many again
+        self.batch += 1
         pairs = zip(self.belief.precision, self.belief.theta, strict=True)
         return np.hstack([optimistic_scorer(p, theta, self.config.bonus_scale) for p, theta in pairs])
 

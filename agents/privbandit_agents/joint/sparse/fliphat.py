@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegative, Open01, Positive
@@ -134,7 +134,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""
@@ -152,18 +152,17 @@ class FLIPHAT(CentralAgent[Config, Array]):
         return int(2 ** (self.episode + 1)) - 1 - self.users
 
     def _estimate(self) -> Array:
-        n, config = 2**self.episode, self.config
+        n, config, loss, group = 2**self.episode, self.config, self.loss, self.ledger.group + 1
         peel, cost = calibrate(config, n, min(config.s, self.dim), self.rho)
         unpaid = [cost]  # the first iteration pays for all of them
+        self.episode += 1
+        self.loss = self._empty()  # forget (line 9)
 
         def released(step: Array) -> tuple[Array, Array]:
             paid = unpaid.pop() if unpaid else None
-            return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, self.episode)
+            return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, group)
 
-        beta = n_iht(self.loss, released, config.iterations(n), config.eta, config.C)
-        self.episode += 1
-        self.loss = self._empty()  # forget (line 9)
-        return beta
+        return n_iht(loss, released, config.iterations(n), config.eta, config.C)
 
     def _empty(self) -> SquaredLoss:
         n, config = 2**self.episode, self.config

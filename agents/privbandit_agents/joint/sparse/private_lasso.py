@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms, next_change
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Open01, Positive
@@ -92,7 +92,7 @@ class PrivateLasso(CentralAgent[Config, Array]):
         self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep records; release a new theta when the episode ends, and forget them."""
@@ -110,15 +110,13 @@ class PrivateLasso(CentralAgent[Config, Array]):
 
     def _learned(self) -> Array:
         """Learn from the episode's records, and return the new theta, shape (d,)."""
-        publish = partial(self.publish, group=self.episode)
-        batch = Batch(self.features.view(), self.rewards.view(), self.rho, publish, self.rng_noise, self.config.noise)
+        publish = partial(self.publish, group=self.ledger.group + 1)
+        batch = Batch(self.features.take(), self.rewards.take(), self.rho, publish, self.rng_noise, self.config.noise)
         self._search(batch)
         if len(self.support):
             self._regress(batch)
         self.support.drop()
         # the next episode
-        for rows in (self.features, self.rewards):
-            rows.clear()
         longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
         self.episode, self.length = self.episode + 1, min(next_change(self.length, 1.5), longest)
         return self.support.all_of(self.dim)

@@ -233,6 +233,7 @@ class MomentAgent(LocalAgent[M, Array]):
         self.total = total
         self.users += users
         if self.users == self.refit_at:
+            self.refit_at = self.next_refit()  # a batch with users, whatever is raised
             self.learn()
             self.refit_at = self.next_refit()
 
@@ -249,12 +250,12 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer)
+        chosen: Action = best_arm(context, self.scorer, self.ties)
         return chosen
 
     def estimated_best(self, context: Array) -> Action:
         """Return argmax of x . theta, contexts (n, K, d)."""
-        best: Action = best_arm(context, self.scorer[:, -1:])
+        best: Action = best_arm(context, self.scorer[:, -1:], self.ties)
         return best
 
     def predict(self, contexts: Array) -> Array:

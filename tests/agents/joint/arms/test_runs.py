@@ -26,21 +26,22 @@ def test_a_run_is_one_arm_and_is_released_once(name: str) -> None:
     env.reset(seed=0)
     served = 0
     while served < 2000 and agent.length:
-        n, runs = min(agent.frozen_rounds(), 2000 - served), agent.runs
+        n, runs = min(agent.frozen_rounds(), 2000 - served), agent.ledger.group
         contexts = env.upcoming(n)
         actions = np.asarray(agent.select_action(contexts))
         assert (actions == agent.arm).all() and agent.arm == int(agent.release[0])
         whole = n == agent.frozen_rounds()
         agent.update(contexts, actions, env.serve(actions).feedback)
-        assert agent.runs == runs + whole
+        assert agent.ledger.group == runs + whole
         served += n
-    assert agent.ledger.spent_epsilon(0.0) == 1.0 and agent.runs > 3
+    assert agent.ledger.spent_epsilon(0.0) == 1.0 and agent.ledger.group > 3
 
 
 @pytest.mark.parametrize("record", [(0, 5.0), (0, math.nan), (0, -3.0), (1, 1.0), (-1, 0.0), (0, 0.3)])
 def test_no_record_moves_a_run_by_more_than_a_reward(record: tuple[int, float]) -> None:
     agent: Any = make("adap-klucb", gym.make(BANDIT, n_arms=2), seed=0)
-    moved = agent.moved(np.array([record[0]]), np.array([record[1]]))
+    arm = (agent.arm + record[0]) % 2 if record[0] >= 0 else -1
+    moved = agent.moved(np.array([arm]), np.array([record[1]]))
     assert np.abs(moved).max() <= STEPS / 2 and (moved == np.rint(moved)).all()
     assert record[0] == 0 or not moved.any(), "a record with another arm than the run's tells nothing"
 

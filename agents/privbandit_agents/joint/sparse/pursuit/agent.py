@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms, next_change
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
@@ -105,7 +105,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep records; release a new theta when the batch is full, and forget them."""
@@ -129,11 +129,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         known = len(pursuit.belief)
         tries = to_try(pursuit.found, self.batch, min(config.most, self.dim) - known)
         plan = planned(self.length, self.dim, known, tries, self.rho)
-        publish = partial(self.publish, group=self.batch)
-        records = self.features.view(), self.rewards.view()
+        publish = partial(self.publish, group=self.ledger.group + 1)
+        records = self.features.take(), self.rewards.take()
         pursuit.learn(Batch(*records, self.rho, publish, self.rng_noise, config.noise), plan)
-        for rows in (self.features, self.rewards):
-            rows.clear()
         slow = pursuit.failed == 0 or not len(pursuit.belief)
         longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
         grown = next_change(self.length, config.growth if slow else config.fast)

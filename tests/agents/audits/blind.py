@@ -277,8 +277,6 @@ class LaterRaw(Moment):
 class PreviousUser(Moment):
     """A report is the sum of this user's y x and that of the user before: each is in two reports, and pays for one."""
 
-    fixed = Moment.fixed | {"previous"}
-
     def begin(self) -> None:
         super().begin()
         self.previous = np.zeros(self.dim)
@@ -293,8 +291,6 @@ class PreviousUser(Moment):
 @false(LINEAR)
 class OneNoise(Moment):
     """All devices add the same noise, which was drawn once."""
-
-    fixed = Moment.fixed | {"once"}
 
     def begin(self) -> None:
         super().begin()
@@ -579,10 +575,12 @@ class Cells(LocalAgent[Any, Any]):
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         own = self.cell(*self.records_of(context, action, feedback))
-        return self.device.randomize(own, None, self.rng)
+        return own if np.isinf(self.config.epsilon) else self.device.randomize(own, None, self.rng)
 
     def opened(self, report: Any) -> Array:
         """Return the estimate of each user's table, shape (n, cells)."""
+        if np.isinf(self.config.epsilon):
+            return np.eye(self.cells)[report]
         return np.asarray(self.device.estimate(report)[..., 0])
 
     def absorb(self, report: Any) -> None:
@@ -601,8 +599,6 @@ class Cells(LocalAgent[Any, Any]):
 class OddsOfTwo(Cells):
     """The true cell is told with e^epsilon / (e^epsilon + 1), as if there were two cells and not many."""
 
-    Config = Finite
-
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         own = self.cell(*self.records_of(context, action, feedback))
         true, other = self.rng.random((len(own), 2)).T
@@ -614,28 +610,27 @@ class OddsOfTwo(Cells):
 class ArmInTheClear(Cells):
     """The click and the side are randomized; the arm, which was chosen by the side, is sent as it is."""
 
-    Config = Finite
-
     def begin(self) -> None:
         super().begin()
         self.device = KaryRandomizedResponse(self.config.epsilon, 4, allow_inactive=False)
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         contexts, arms, rewards = self.records_of(context, action, feedback)
-        told = self.device.randomize(self.side(contexts) * 2 + (rewards > 0.5), None, self.rng)
+        own = self.side(contexts) * 2 + (rewards > 0.5)
+        told = own if np.isinf(self.config.epsilon) else self.device.randomize(own, None, self.rng)
         return np.column_stack([np.maximum(arms, 0), told])
 
     def opened(self, report: Any) -> Array:
         rows = np.zeros((len(report), 2, self.arms, 2))
-        rows[np.arange(len(report)), :, report[:, 0]] = self.device.estimate(report[:, 1])[..., 0].reshape(-1, 2, 2)
+        told = report[:, 1]
+        small = np.eye(4)[told] if np.isinf(self.config.epsilon) else self.device.estimate(told)[..., 0]
+        rows[np.arange(len(report)), :, report[:, 0]] = small.reshape(-1, 2, 2)
         return rows.reshape(len(report), -1)
 
 
 @honest(CLICKS)
 class InWords(Cells):
     """A report is a word: the name of the randomized cell."""
-
-    Config = Finite
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
         return [f"cell-{one:02d}" for one in super().randomize(context, action, feedback)]
@@ -857,7 +852,7 @@ class RewardsChooseFeatures(Batched):
         super().begin()
         epsilon = self.config.epsilon
         self.guarantee = Guarantee("reward", epsilon, 0.0, None, ONE_REWARD, reference="blind.py")
-        self.gram, self.shown = np.eye(self.dim), np.eye(self.dim)
+        self.gram, self.noisy = np.eye(self.dim), np.zeros(self.dim)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         new = None
@@ -867,16 +862,13 @@ class RewardsChooseFeatures(Batched):
             self.sum = self.sum + y * x
             self.users += 1
             if self.due():
-                new = (self.release if new is None else new) + self.told()
-                self.shown, self.sum = self.gram, np.zeros_like(self.sum)
+                self.noisy = self.noisy + self.told()
+                new, self.sum = np.linalg.solve(self.gram, self.noisy), np.zeros_like(self.sum)
                 self.end, self.batch = int(self.users * 1.5), self.batch + 1
         return new
 
     def counts(self, reward: float) -> bool:
         return reward > 0
-
-    def select_action(self, context: Array) -> Any:
-        return (context @ np.linalg.solve(self.shown, self.release)).argmax(axis=-1)
 
 
 @false(LINEAR)
@@ -918,6 +910,8 @@ class ThickTree(ThinTree):
 @honest(LINEAR)
 class RoundRobin(Batched):
     """The first hundred users get the arms in turn, by the curator's own clock."""
+
+    Config = Plain
 
     def select_action(self, context: Array) -> Any:
         best = np.asarray(super().select_action(context))

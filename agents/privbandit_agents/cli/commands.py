@@ -430,6 +430,7 @@ def audit_target(
     effort: str,
     calibration: str,
     env: str | None,
+    answers: str,
     set: list[str] | None,
     seed: int,
     confidence: float,
@@ -451,7 +452,8 @@ def audit_target(
 
         asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "env": env}
         asked |= {"config": audit.config_of(name, set or []), "effort": effort}
-        truths = partial(stronger, name, audit.STRONGER, **asked)
+        asked["answers"] = [float(one) for one in answers.split(",") if one.strip()]
+        truths = partial(stronger, name, **asked)
         with err().status(Text(f"pilot runs of {name}")):
             played = games(name, **asked)
         if not played:

@@ -25,7 +25,8 @@ LONGEST = 60
 def number(**named: float) -> float:
     """Return a finite number."""
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+    a_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not a_number or not is_finite(value):
         raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
     return value
 

@@ -109,7 +109,7 @@ class Guarantee:
         if self.notion == "local":
             return visits * epsilon if not self.delta else math.inf
         if gaussian and self.rho is not None and self.delta:
-            return gaussian_epsilon(self.delta, visits * math.sqrt(2 * self.rho))
+            return gaussian_epsilon(mu=visits * math.sqrt(2 * self.rho), delta=self.delta)
         return visits * epsilon if not self.delta else math.inf
 
     @property
@@ -225,6 +225,8 @@ class Agent(ABC, Generic[C]):
             raise owned(cls)
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
+        if "randomize" in vars(cls):  # no record decides whether a device warns, or stops at a warning
+            cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
 
     @property
     def present(self) -> Array | None:

@@ -173,8 +173,7 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     if not issubclass(agent_class, Auto):
         return name, settings
     chosen = agent_class.chosen(*spaces, public_data(env), settings)
-    taken = field_names(find(chosen).load().Config)
-    return resolved(chosen, env, {key: value for key, value in settings.handed_on().items() if key in taken})
+    return resolved(chosen, env, settings.handed_on(field_names(find(chosen).load().Config)))
 
 
 def generator(seed: int) -> Generator:
@@ -195,6 +194,8 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
         if key not in known:
             found = f"{name} has no setting {key!r}{did_you_mean(key, known)}"
             raise TypeError(f"{found}; it has {', '.join(known) or 'none'}.")
+    if None not in (epsilon := config.get("epsilon"), rho := config.get("rho")):
+        raise ValueError(f"{name} takes one budget; got epsilon={epsilon} and rho={rho}: leave one of them out.")
     return config_class(**{**entry.defaults, **config})
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
+from privbandit_agents.base.settings import Count, CountUpTo, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
@@ -65,7 +65,7 @@ class Config(GaussianSettings):
     horizon: Count | None = None
     first: Count | None = None
     growth: Growth = 1.4
-    steps: Count = 1
+    steps: Annotated[int, CountUpTo(100)] = 1
     radius: Bounded = 100.0
     gradient_norm: Bounded = 0.7
     trace: Bounded = 0.7

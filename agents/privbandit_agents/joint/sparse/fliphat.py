@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegative, Open01, Positive
+from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
 from privbandit_agents.joint.settings import JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
@@ -60,8 +60,8 @@ class Config(JointSettings):
     preset: Literal["text", "authors"] = "text"
     s: Count = 10
     eta: Positive = FROM_PRESET
-    M0: NonNegative = FROM_PRESET
-    M: Count | None = None
+    M0: Annotated[float, Within(0, 100)] = FROM_PRESET
+    M: Annotated[int, CountUpTo(1000)] | None = None
     C: Positive = 5**0.5
     R: Positive | None = None
     sigma: NonNegative = FROM_PRESET

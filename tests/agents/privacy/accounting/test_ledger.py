@@ -110,10 +110,12 @@ def test_gaussian_releases_are_converted_exactly_and_pure_ones_count_among_them(
     ledger = Ledger(epsilon=3.0, delta=1e-5)
     for _ in range(5):
         ledger.spend(gaussian_dp(0.02))
-    assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(1e-5, math.sqrt(0.2)))
+    assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(mu=math.sqrt(0.2), delta=1e-5))
     assert ledger.spent().as_rho() == pytest.approx(0.1) and ledger.spent_epsilon() < rho_to_epsilon(0.1, 1e-5)
     ledger.spend(pure(0.1))
-    assert ledger.spent_epsilon() == pytest.approx(gaussian_epsilon(1e-5, math.sqrt(0.2 + math.pi / 2 * 0.1**2)))
+    assert ledger.spent_epsilon() == pytest.approx(
+        gaussian_epsilon(mu=math.sqrt(0.2 + math.pi / 2 * 0.1**2), delta=1e-5)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 30.0])

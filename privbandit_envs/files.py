@@ -16,12 +16,15 @@ DESCRIPTORS = "/proc/*/fd"
 
 
 @contextmanager
-def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = True) -> Iterator[IO[Any]]:
+def atomic(
+    path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = True, follow: bool = False
+) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path``; rename it onto ``path`` if the block succeeds, else delete it.
 
-    Missing folders are made. A link is followed. A process that is killed while it writes leaves the temporary file
-    behind, and ``path`` as it was; ``remove_leftovers`` deletes such files. A device, a pipe, and what this process
-    has open as ``/dev/stdout`` are never replaced: they get the whole content once the block has succeeded.
+    Missing folders are made. A process that is killed while it writes leaves the temporary file behind, and ``path``
+    as it was; ``remove_leftovers`` deletes such files. A link, a device or a pipe at ``path`` is replaced: whoever made
+    the folder may have put it there. With ``follow`` a link is followed, and a device, a pipe, and what this process
+    has open as ``/dev/stdout`` get the whole content once the block has succeeded.
 
     Args:
         path: the file.
@@ -29,6 +32,7 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
         permissions: of the new file; the process's umask takes its part away, as for any new file.
         sync: wait until the content is on the disk. Without it a power failure may leave a damaged file, so leave it
             out only for files that show damage when they are read.
+        follow: for a path that the user named; leave it out for a fixed name in a folder.
 
     Raises:
         OSError: the file cannot be written, or it is a pipe that nobody reads, a socket or a folder.
@@ -43,8 +47,11 @@ def atomic(path: Path, mode: str = "w", permissions: int = 0o666, sync: bool = T
         'all of it'
     """
     try:
-        target = None if streams(path) else real(path)
-        with streamed(path, mode) if target is None else replaced(target, mode, permissions, sync) as file:
+        if follow and streams(path):
+            writing = streamed(path, mode)
+        else:
+            writing = replaced(real(path) if follow else path, mode, permissions, sync)
+        with writing as file:
             yield file
     except OSError as error:
         if error.errno is not None and error.filename is None:
@@ -142,11 +149,23 @@ def remove_leftovers(path: Path) -> None:
     Args:
         path: a file; ``folder / "*"`` stands for all files of a folder.
     """
-    path = Path(os.path.realpath(path))
     for left in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 8}"):
-        with suppress(OSError), open(left, "rb") as file:
+        with suppress(OSError), regular(left) as file:
             hold(file)
             left.unlink()
+
+
+def regular(path: Path) -> IO[bytes]:
+    """Open a regular file to read it: a device may have no end, and a pipe nobody who writes.
+
+    Raises:
+        OSError: it is of another kind, or cannot be read.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def hold(file: IO[Any]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import importlib
+import io
 import json
 import multiprocessing
 import os
@@ -10,8 +11,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +154,7 @@ def test_a_curator_that_forgets_the_rules_is_found(tmp_path: Path, curators: Any
     for user in range(8):
         first.record(first.decide(context_of(user))["decision"], 1.0, None)
     shown = first.agent.release.copy()
-    del first
+    first.close()
     again = opened(curators, tmp_path)
     assert again.learned == 8 and not np.array_equal(again.agent.release, shown)
 
@@ -179,7 +183,7 @@ def test_requests_and_refusals(tmp_path: Path, curators: Any) -> None:
             assert (await http.post("/rewards", json={"decision": 99, "reward": 1})).status_code == 404
             assert (await http.post("/decisions", json={"context": [0.1]})).status_code == 422
             assert (await http.get("/policy")).status_code == 403, "a curator's state holds raw records"
-            assert (await http.post("/reports", content=b"x")).status_code == 422
+            assert (await http.post("/reports", content=b"x")).status_code == 403
 
     asyncio.run(talk())
 
@@ -196,34 +200,250 @@ def test_devices_of_their_own_teach_a_policy_by_reports(tmp_path: Path, curators
         assert devices.report(agent, context_of(user), arm, 1.0, kept) is None, "a device reports once"
         curator.record(None, None, content)
     assert curator.agent.users == 40 and curator.agent.ledger.spent().pure == 4.0
+    curator.close()
     again = opened(curators, tmp_path / "server", **given)
     assert again.agent.users == 40 and np.array_equal(again.agent.sums, curator.agent.sums)
 
 
-@pytest.mark.wide
-def test_a_service_answers_two_hundred_requests_in_a_second_of_its_core(tmp_path: Path) -> None:
+JSON = {"content-type": "application/json"}
+ODD = (
+    b"null", b"true", b"1", b"-1", b"0", b"1.5", b"25", b"1e308", b"-1e400", b"NaN", b"Infinity", b"-0.0", b"1e-320",
+    b"9" * 25, b"9" * 5000, b'"1"', b'"x"', b'""', b"[]", b"[[]]", b"[1]", b"[0.1, 0.2]", b"[true, 0.1]", b'["0.1", 1]',
+    b"[null, 0]", b"[1e39, 0]", b"{}", b'{"a": 1}', b"[" * 3000 + b"]" * 3000, b"\xff", b"", b"{",
+)  # fmt: skip
+"""Bodies and parts of bodies: each type of JSON, numbers at the ends, and what is no JSON."""
+
+
+def odd_bodies() -> list[tuple[str, bytes]]:
+    """Return paths with bodies: each odd value as the body, and at each place of a right one."""
+    bodies = [(path, odd) for path in ("/decisions", "/rewards") for odd in ODD]
+    for odd in ODD:
+        bodies += [
+            ("/decisions", b'{"context": %s}' % odd),
+            ("/decisions", b'{"context": [%s, 0.1]}' % odd),
+            ("/rewards", b'{"decision": %s, "reward": 1}' % odd),
+            ("/rewards", b'{"decision": 1, "reward": %s}' % odd),
+            ("/rewards", b'{"decision": 2, "reward": 1, "more": %s}' % odd),
+        ]
+    return bodies
+
+
+def odd_reports(right: np.ndarray) -> list[bytes]:
+    """Return reports of other types, shapes, lengths and numbers than the right one, and what is no report."""
+    saved = []
+    for odd in (
+        0.5, right[0], right[None], right.astype(np.float32), right.astype(complex), right > 0, right * 3,
+        right * 1e308, right * np.nan, right * np.inf, np.array(["x"]), np.zeros((0, 3)), right.astype(">f8"),
+        np.repeat(right, 2, 0), np.zeros(1, [("a", float)]),
+    ):  # fmt: skip
+        file = io.BytesIO()
+        np.save(file, odd, allow_pickle=False)
+        saved.append(file.getvalue())
+    file = io.BytesIO()
+    np.save(file, right, allow_pickle=False)
+    whole = file.getvalue()
+    huge = whole.replace(str(right.shape).encode(), b"(999999999999,)")
+    return [*saved, b"", b"x", whole[:-1], whole + b"0", whole[:40], huge, *(bytes([i]) + whole[1:] for i in range(9))]
+
+
+def answers(app: Any, bodies: list[tuple[str, bytes]]) -> list[tuple[int, Any]]:
+    """Post bodies to an application; return the codes and what was said."""
+
+    async def talk() -> list[tuple[int, Any]]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://curator", headers=JSON) as http:
+            told = [await http.post(path, content=body) for path, body in bodies]
+        return [(answer.status_code, answer.json()) for answer in told]
+
+    return asyncio.run(talk())
+
+
+def test_an_odd_body_is_refused_in_one_sentence_or_learned_from_again(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path)
+    decided = [curator.decide(context_of(user))["decision"] for user in range(2)]
+    assert decided == [1, 2]
+    bodies = odd_bodies()
+    assert len(bodies) > 200
+    told = answers(curators.service(curator), bodies)
+    for body, (code, said) in zip(bodies, told, strict=True):
+        if code == 200:
+            continue
+        assert code in (400, 404, 409, 413, 422), body
+        assert isinstance(said["detail"], str) and 10 < len(said["detail"]) < 200, body
+    assert 2 <= sum(code == 200 for code, _ in told) < 40
+    learned = curator.agent.users
+    curator.close()
+    again = opened(curators, tmp_path)
+    assert again.agent.users == again.learned == learned == 1
+    assert not again.db.execute("SELECT * FROM aside").fetchall()
+
+
+def test_an_odd_report_is_refused_in_one_sentence(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path, name="ldp-clicks", epsilon=4.0)
+    right = curator.agent.randomize(*curator.agent.records_of(context_of(0), 0, 1.0))
+    told = answers(curators.service(curator), [("/reports", body) for body in odd_reports(right)])
+    assert {code for code, _ in told} == {422} and all("a report is an array" in said["detail"] for _, said in told)
+    assert answers(curators.service(curator), [("/reports", curators.as_bytes(right))])[0] == (200, {"records": 1})
+    assert answers(curators.service(curator), [("/reports", b"0" * 2**21)])[0][0] == 413
+
+
+def test_records_end_with_the_horizon_and_decisions_go_on(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path, horizon=3)
+    app = curators.service(curator)
+    asked = ("/decisions", b'{"context": [0.1, 0.2]}')
+    rewards = [("/rewards", b'{"decision": %d, "reward": 1}' % decision) for decision in range(1, 6)]
+    codes = [code for code, _ in answers(app, [asked] * 5 + rewards + [asked])]
+    assert codes == [200] * 5 + [200] * 3 + [409] * 2 + [200]
+    # the same reward once more is no second record; another one is refused
+    assert answers(app, [rewards[0], ("/rewards", b'{"decision": 1, "reward": 0}')])[0][0] == 200
+    assert answers(app, [("/rewards", b'{"decision": 1, "reward": 0}')])[0][0] == 409
+    curator.close()
+    assert opened(curators, tmp_path, horizon=3).agent.users == 3
+
+
+def test_a_folder_has_one_owner_and_one_promise(tmp_path: Path, curators: Any) -> None:
+    first = opened(curators, tmp_path)
+    with pytest.raises(ValueError, match="another curator serves"):
+        opened(curators, tmp_path)
+    first.close()
+    for other in ({"epsilon": 0.1}, {"name": "jdp-linucb"}, {"horizon": 1000}, {"arms": 4}, {"dim": 3}):
+        setting = {"name": "agent"}.get(*other, *other)
+        value = {"horizon": 200, "arms": ARMS, "dim": DIM, "epsilon": 1.0, "agent": "auto-joint"}[setting]
+        with pytest.raises(ValueError, match=rf"promises {setting} = {value}; got {next(iter(other.values()))}"):
+            opened(curators, tmp_path, **other)
+    # a name that is refused leaves no promise behind
+    with pytest.raises(TypeError, match="no setting"):
+        opened(curators, tmp_path / "other", name="linucb")
+    opened(curators, tmp_path / "other").close()
+
+
+def test_a_second_spend_for_a_record_is_refused(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path)
+    curator.enter(5, 1, "release")
+    with pytest.raises(curators.sqlite3.IntegrityError):
+        curator.enter(5, 1, "release")
+
+
+def test_a_record_that_can_no_longer_be_learned_from_is_set_aside(tmp_path: Path, curators: Any) -> None:
+    """A later version of the agent may refuse what an earlier one took: the others are learned from all the same."""
+    curator = opened(curators, tmp_path, name="ldp-clicks", epsilon=4.0)
+    right = curators.as_bytes(curator.agent.randomize(*curator.agent.records_of(context_of(0), 0, 1.0)))
+    for content in (right, b"no array at all", right):
+        curator.db.execute("INSERT INTO records (report) VALUES (?)", (content,))
+    (tmp_path / ".agent-0.npz.0123abcd").touch()
+    curator.close()
+    again = opened(curators, tmp_path, name="ldp-clicks", epsilon=4.0)
+    assert again.learned == 3 and again.agent.users == 2 and again.agent.ledger.releases == 3
+    assert again.db.execute("SELECT * FROM aside").fetchall() == [(2, "ValueError")]
+    assert not list(tmp_path.glob(".agent*")), "files of killed processes go"
+
+
+def test_a_full_disk_stops_the_curator_and_loses_no_record(
+    tmp_path: Path, curators: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = opened(curators, tmp_path)
+    app = curators.service(curator)
+    decisions = [("/decisions", b'{"context": [0.1, 0.2]}')] * 60
+    rewards = [("/rewards", b'{"decision": %d, "reward": 1}' % decision) for decision in range(1, 61)]
+    answers(app, decisions)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(curators, "save", full)
+        codes = [code for code, _ in answers(app, rewards)]
+    stopped = codes.index(503)
+    assert set(codes[stopped:]) == {503}
+    assert (
+        answers(app, rewards[:1] + decisions[:1])
+        == [(503, {"detail": "the curator cannot write; mend its disk and start it again."})] * 2
+    )
+    curator.close()
+    again = opened(curators, tmp_path)
+    assert again.agent.users >= stopped and again.agent.ledger.spent() == curator.agent.ledger.spent()
+
+
+@contextmanager
+def running(folder: Path, horizon: int) -> Iterator[tuple[Any, Any]]:
+    """Start the service in a process of its own; yield the process and a client, once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(SERVICE / "curator.py"), str(tmp_path), "--arms", "3", "--dim", "2"]
-    with subprocess.Popen([*command, "--horizon", "1000", "--port", str(port)]) as server:
+    command = [sys.executable, str(SERVICE / "curator.py"), str(folder), "--arms", "3", "--dim", "2"]
+    with subprocess.Popen([*command, "--horizon", str(horizon), "--port", str(port)]) as server:
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=JSON) as http:
                 for _ in range(300):
                     try:
                         http.get("/ledger")
                         break
                     except httpx.ConnectError:
                         time.sleep(0.1)
-                before = cpu_seconds(server.pid)
-                for user in range(200):
-                    told = http.post("/decisions", json={"context": context_of(user).tolist()}).json()
-                    http.post("/rewards", json={"decision": told["decision"], "reward": 1.0}).raise_for_status()
-                spent = cpu_seconds(server.pid) - before
+                yield server, http
         finally:
             server.kill()
+
+
+@pytest.mark.wide
+def test_a_service_answers_two_hundred_requests_in_a_second_of_its_core(tmp_path: Path) -> None:
+    with running(tmp_path, 1000) as (server, http):
+        before = cpu_seconds(server.pid)
+        for user in range(200):
+            told = http.post("/decisions", json={"context": context_of(user).tolist()}).json()
+            http.post("/rewards", json={"decision": told["decision"], "reward": 1.0}).raise_for_status()
+        spent = cpu_seconds(server.pid) - before
+        # nobody else may serve the folder meanwhile
+        again = [*server.args[:-1], "0"]
+        second = subprocess.run(again, capture_output=True, text=True, timeout=60)
     print(f"{400 / spent:.0f} requests a CPU second")
     assert 400 / spent > 200, f"{400 / spent:.0f} requests a CPU second"
+    assert second.returncode == 2 and "another curator serves" in second.stderr
+
+
+@pytest.mark.slow
+def test_fifty_kills_under_load_change_no_record(tmp_path: Path, curators: Any) -> None:
+    """Clients send right and odd bodies until the process dies; what was acknowledged is there, record by record."""
+    rng, odd = default_rng(7), odd_bodies()
+    rewards: dict[int, float] = {}
+    contexts: dict[int, bytes] = {}
+    codes: set[int] = set()
+    for _ in range(50):
+        with running(tmp_path, 100_000) as (server, http):
+            dying = threading.Timer(rng.uniform(0.02, 0.8), server.kill)
+            dying.start()
+            try:
+                while True:
+                    x = rng.normal(size=DIM).astype(np.float32)
+                    decision = (
+                        http.post("/decisions", json={"context": x.tolist()}).raise_for_status().json()["decision"]
+                    )
+                    contexts[decision] = x.tobytes()
+                    reward = float(rng.uniform())
+                    if http.post("/rewards", json={"decision": decision, "reward": reward}).raise_for_status():
+                        rewards[decision] = reward
+                    path, body = odd[rng.integers(len(odd))]
+                    codes.add(http.post(path, content=body).status_code)
+            except httpx.TransportError:
+                dying.join()
+    curator = opened(curators, tmp_path, horizon=100_000)
+    query = "SELECT decision, reward, context FROM records JOIN decisions ON decision = decisions.id"
+    kept = {decision: (reward, context) for decision, reward, context in curator.db.execute(query)}
+    print(f"{len(rewards)} acknowledged, {len(kept)} kept, codes of odd bodies {sorted(codes)}")
+    assert len(rewards) > 500
+    odd_decisions = {1, 2}  # an odd body may reward them first
+    assert all(
+        kept[decision] == (reward, contexts[decision])
+        for decision, reward in rewards.items()
+        if decision not in odd_decisions
+    )
+    assert curator.agent.users == curator.learned == len(kept) and codes <= {200, 400, 404, 409, 413, 422}
+    assert not curator.db.execute("SELECT * FROM aside").fetchall()
+    entered = curator.db.execute("SELECT records, place FROM ledger").fetchall()
+    assert (
+        len(set(entered)) == len(entered)
+        and curator.agent.ledger.spent() == opened(curators, tmp_path / "new", horizon=100_000).agent.ledger.spent()
+    )
 
 
 def cpu_seconds(pid: int) -> float:

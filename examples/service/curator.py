@@ -2,84 +2,164 @@
 
     python curator.py FOLDER --arms 4 --dim 6 --horizon 100000 [--agent auto-joint] [--epsilon 1] [--shadow]
 
-Three rules keep the promise. A record is on disk before it is acknowledged. A release is in the ledger before its noise
-is drawn. Nobody is served by a release before the agent that made it is saved; so a release that was lost with the
-process was never seen, and is made again with fresh noise for the entry that stands already.
+Four rules keep the promise. A folder has one owner at a time, and one promise for ever. A record is checked, then on
+disk, then acknowledged; so what is stored can be learned from again. A release is in the ledger before its noise is
+drawn. Nobody is served by a release before the agent that made it is saved; so a release that was lost with the process
+was never seen, and is made again with fresh noise for the entry that stands already.
 """
 
 import argparse
 import io
+import json
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
 import uvicorn
-from fastapi import Body, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from filelock import FileLock, Timeout
 from privbandit_agents import CentralAgent, LocalAgent, load, make, save
+from pydantic import BaseModel, ConfigDict, Field
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 
 REPORTS_A_FILE = 200  # a local agent is saved whenever that many reports have come
+LARGEST_BODY = 2**20  # bytes
+FAILED = (sqlite3.Error, OSError, MemoryError)  # what the machine does, whatever the record
 TABLES = """
+CREATE TABLE IF NOT EXISTS promise (asked TEXT);
 CREATE TABLE IF NOT EXISTS decisions (
     id INTEGER PRIMARY KEY, context BLOB, action INTEGER, wanted INTEGER, probability REAL);
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, decision INTEGER UNIQUE, reward REAL, report BLOB);
-CREATE TABLE IF NOT EXISTS ledger (records INTEGER PRIMARY KEY, entry TEXT);
+CREATE TABLE IF NOT EXISTS aside (record INTEGER PRIMARY KEY, why TEXT);
+CREATE TABLE IF NOT EXISTS ledger (records INTEGER, place INTEGER, entry TEXT, PRIMARY KEY (records, place));
 """
 
 
+class Body(BaseModel):
+    """A body in JSON: these names, and numbers that are numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class User(Body):
+    """The features of a user, finite in float32."""
+
+    context: list[Annotated[float, Field(ge=-3e38, le=3e38)]]
+
+
+class Reward(Body):
+    """The reward of a decision."""
+
+    decision: int = Field(ge=1, lt=2**63)
+    reward: float = Field(ge=0, le=1)
+
+
 class Curator:
-    """An agent, its records and its ledger in one folder; a lock lets one request at a time through."""
+    """An agent, its records and its ledger in one folder; ``door`` lets one request at a time through."""
 
     def __init__(self, folder: Path, arms: int, dim: int, horizon: int, name: str, epsilon: float, shadow: bool):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder, self.arms, self.shadow, self.lock = folder, arms, shadow, threading.Lock()
+        self.folder, self.arms, self.horizon, self.shadow = folder, arms, horizon, shadow
+        self.lock, self.failed = threading.Lock(), False
         self.uniform = np.random.default_rng()  # draws the arms of a shadow run, which are no secret
+        # the system releases the lock when the process ends, however it ends
+        self.owner = FileLock(folder / "owner.lock", timeout=0)
+        try:
+            self.owner.acquire()
+        except Timeout:
+            raise ValueError(f"another curator serves {folder}; stop it first, or name another folder.") from None
+        try:
+            self.open(name, epsilon, dim)
+        except BaseException:
+            self.owner.release()
+            raise
+
+    def open(self, name: str, epsilon: float, dim: int) -> None:
+        """Take up what the folder holds, or begin."""
         # every commit is on disk before it returns
-        self.db = sqlite3.connect(folder / "curator.db", check_same_thread=False, isolation_level=None)
+        self.db = sqlite3.connect(self.folder / "curator.db", check_same_thread=False, isolation_level=None)
         self.db.execute("PRAGMA journal_mode=WAL")
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
+        asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
+        promised = self.keep_promise(asked)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
-        env = gym.make("privbandit/Clicks-v0", n_arms=arms, dim=dim, horizon=horizon)  # it has the spaces
-        files = sorted(folder.glob("agent-*.npz"), key=records_in)
-        if files:
-            self.agent: Any = load(files[-1], env)
+        env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon)  # it has the spaces
+        *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
+        self.learned = self.saved = records_in(newest) if newest else 0
+        self.recovering = True  # entries that stand may be met again
+        if newest:
+            self.agent: Any = load(newest, env)
         else:
-            self.agent = make(name, env, epsilon=epsilon, horizon=horizon, noise="secure")
-            self.enter(0, self.agent.guarantee.words)
-            save(self.agent, folder / "agent-0.npz")
-        self.learned = self.saved = records_in(files[-1]) if files else 0
+            self.agent = make(name, env, epsilon=epsilon, horizon=self.horizon, noise="secure")
+            if not promised:
+                self.db.execute("INSERT INTO promise VALUES (?)", (json.dumps(asked),))
+            self.enter(0, 0, self.agent.guarantee.words)
+            save(self.agent, self.folder / "agent-0.npz")
+        # files of processes that were killed
+        for left in [*filter(None, older), *self.folder.glob(".agent-*")]:
+            left.unlink(missing_ok=True)
         if isinstance(self.agent, CentralAgent):
             self.agent.watcher = self.paid_first
         # records that were acknowledged after the last save
-        self.released = False
         for row in self.db.execute("SELECT id FROM records WHERE id > ? ORDER BY id", (self.learned,)).fetchall():
             self.learn(row[0])
+        self.recovering = False
 
-    def enter(self, records: int, entry: str) -> None:
-        self.db.execute("INSERT OR IGNORE INTO ledger VALUES (?, ?)", (records, entry))
+    def close(self) -> None:
+        self.db.close()
+        self.owner.release()
+
+    def keep_promise(self, asked: dict[str, Any]) -> bool:
+        """Return whether the folder promises already; refuse to promise anything else."""
+        stands = self.db.execute("SELECT asked FROM promise").fetchone()
+        if stands is None and self.db.execute("SELECT 1 FROM decisions").fetchone() is not None:
+            raise ValueError(f"{self.folder} does not say what it promises: another program made it.")
+        for setting, value in json.loads(stands[0] if stands else "{}").items():
+            if asked[setting] != value:
+                other = f"got {asked[setting]}. Name another folder for another promise."
+                raise ValueError(f"{self.folder} promises {setting} = {value}; {other}")
+        return stands is not None
+
+    def enter(self, records: int, place: int, entry: str) -> None:
+        """Enter what is spent after so many records; only a curator that recovers may meet an entry that stands."""
+        row = (records, place, entry)
+        if not self.recovering or row not in self.db.execute("SELECT * FROM ledger WHERE records = ?", row[:1]):
+            self.db.execute("INSERT INTO ledger VALUES (?, ?, ?)", row)
 
     def paid_first(self, publication: Any) -> Any:
         """Enter a release in the ledger, then draw it: the agent's own ledger has the same entry in memory."""
-        self.enter(self.learned, f"release, cost {publication.cost or 'entered with the budget'}")
-        self.released = True
+        self.releases += 1
+        self.enter(self.learned, self.releases, f"release, cost {publication.cost or 'entered with the budget'}")
         return publication.draw()
 
     def learn(self, record: int) -> None:
-        """Let the agent learn from a record that is on disk; save it after a release, before anybody is served."""
+        """Let the agent learn from a record that is on disk; save it after a release, before anybody is served.
+
+        A record that it refuses is set aside under its number: it was paid for, and stops nobody.
+        """
         query = "SELECT reward, report, context, action FROM records LEFT JOIN decisions ON decision = decisions.id"
         reward, report, context, action = self.db.execute(f"{query} WHERE records.id = ?", (record,)).fetchone()
-        self.learned, self.released = record, False
-        if report is None:
-            self.agent.update(np.frombuffer(context, np.float32), action, reward)
-        else:
-            with self.agent.paying(1):
-                self.agent.absorb(from_bytes(report))
-        if self.released or (report is not None and self.learned >= self.saved + REPORTS_A_FILE):
+        self.learned, self.releases = record, 0
+        try:
+            if report is None:
+                self.agent.update(np.frombuffer(context, np.float32), action, reward)
+            else:
+                with self.agent.paying(1):
+                    self.agent.absorb(np.load(io.BytesIO(report), allow_pickle=False))
+        except FAILED:
+            raise
+        except Exception as error:
+            self.db.execute("INSERT OR REPLACE INTO aside VALUES (?, ?)", (record, type(error).__name__))
+        if self.releases or (report is not None and self.learned >= self.saved + REPORTS_A_FILE):
             self.save()
 
     def save(self) -> None:
@@ -89,6 +169,18 @@ class Curator:
             (self.folder / f"agent-{self.saved}.npz").unlink(missing_ok=True)
         self.saved = self.learned
 
+    @contextmanager
+    def door(self) -> Iterator[None]:
+        """Let one request at a time through, and none once the machine has failed: the disk knows what stands."""
+        with self.lock:
+            try:
+                if self.failed:
+                    raise OSError
+                yield
+            except FAILED:
+                self.failed = True
+                raise HTTPException(503, "the curator cannot write; mend its disk and start it again.") from None
+
     def decide(self, context: np.ndarray) -> dict[str, int]:
         """Choose for a user, and keep context and action until the reward comes."""
         wanted = int(self.agent.select_action(context))
@@ -97,20 +189,54 @@ class Curator:
         new = self.db.execute("INSERT INTO decisions (context, action, wanted, probability) VALUES (?, ?, ?, ?)", row)
         return {"decision": int(new.lastrowid or 0), "action": action}
 
+    def reward(self, decision: int, reward: float) -> None:
+        """Take in the reward of a decision; the same reward once more changes nothing."""
+        if self.db.execute("SELECT 1 FROM decisions WHERE id = ?", (decision,)).fetchone() is None:
+            raise HTTPException(404, f"there is no decision {decision}.")
+        stands = self.db.execute("SELECT reward FROM records WHERE decision = ?", (decision,)).fetchone()
+        if stands is None:
+            self.record(decision, reward, None)
+        elif stands[0] != reward:
+            raise HTTPException(409, f"decision {decision} has another reward already.")
+
+    def report(self, content: bytes) -> None:
+        """Take in a report that has the type, the shape and the length of the reports of this policy."""
+        with np.errstate(over="ignore"):
+            one = np.asarray(self.agent.randomize(*self.agent.records_of(self.nobody, 0, 0.0)))
+            (head, numbers), (given, sent) = (parted(as_bytes(one), one), parted(content, one))
+            fits = given == head and len(sent) == len(numbers)
+            if not fits or not np.linalg.norm(np.frombuffer(sent, one.dtype)) <= 1.000001 * np.linalg.norm(one):
+                what = f"{one.dtype} of shape {one.shape} and length {np.linalg.norm(one):.6g}"
+                raise HTTPException(422, f"a report is an array as numpy writes it, {what}.")
+        self.record(None, None, content)
+
+    @property
+    def nobody(self) -> np.ndarray:
+        return np.zeros(self.agent.observation_space.shape, np.float32)
+
     def record(self, decision: int | None, reward: float | None, report: bytes | None) -> None:
-        """Write a record; it is learned from when it is on disk. A second reward of one decision changes nothing."""
+        """Write a record; it is learned from when it is on disk."""
+        if self.learned >= self.horizon:
+            raise HTTPException(409, f"the budget is for {self.horizon} records, and all have come.")
         row = (decision, reward, report)
-        new = self.db.execute("INSERT OR IGNORE INTO records (decision, reward, report) VALUES (?, ?, ?)", row)
-        if new.rowcount:
-            self.learn(int(new.lastrowid or 0))
+        new = self.db.execute("INSERT INTO records (decision, reward, report) VALUES (?, ?, ?)", row)
+        self.learn(int(new.lastrowid or 0))
 
 
 def records_in(file: Path) -> int:
     return int(file.stem.rpartition("-")[2])
 
 
-def from_bytes(report: bytes) -> np.ndarray:
-    return np.asarray(np.load(io.BytesIO(report), allow_pickle=False))
+def as_bytes(report: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, report, allow_pickle=False)
+    return file.getvalue()
+
+
+def parted(content: bytes, like: np.ndarray) -> tuple[bytes, bytes]:
+    """Return the head and the numbers of an array in bytes."""
+    head = len(as_bytes(like)) - like.nbytes
+    return content[:head], content[head:]
 
 
 def service(curator: Curator) -> FastAPI:
@@ -118,49 +244,59 @@ def service(curator: Curator) -> FastAPI:
     app = FastAPI(title="privbandit curator")
     local = isinstance(curator.agent, LocalAgent)
 
+    @app.middleware("http")
+    async def small(request: Request, go_on: Any) -> Any:
+        length = request.headers.get("content-length", "" if "transfer-encoding" in request.headers else "0")
+        if not (length.isdecimal() and int(length[:20]) <= LARGEST_BODY):
+            return JSONResponse({"detail": f"a body states its length, {LARGEST_BODY} bytes at most."}, 413)
+        return await go_on(request)
+
+    @app.exception_handler(RequestValidationError)
+    async def one_sentence(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"][1:]))[:80]
+        return JSONResponse({"detail": f"{place or 'the body'}: {first['msg']}."}, 422)
+
     @app.post("/decisions")
-    async def decide(context: Annotated[list[float], Body(embed=True)]) -> dict[str, int]:
-        x = np.asarray(context, np.float32)
-        if local or x.shape != curator.agent.observation_space.shape or not np.isfinite(x).all():
-            raise HTTPException(422, f"a context has {curator.agent.observation_space.shape[0]} finite numbers.")
-        with curator.lock:
+    async def decide(user: User) -> dict[str, int]:
+        x = np.asarray(user.context, np.float32)
+        if local or x.shape != curator.nobody.shape:
+            raise HTTPException(422, f"a context has {len(curator.nobody)} finite numbers, and devices keep theirs.")
+        with curator.door():
             return curator.decide(x)
 
     @app.post("/rewards")
-    async def reward(decision: Annotated[int, Body()], reward: Annotated[float, Body()]) -> dict[str, int]:
-        with curator.lock:
-            if curator.db.execute("SELECT 1 FROM decisions WHERE id = ?", (decision,)).fetchone() is None:
-                raise HTTPException(404, f"there is no decision {decision}.")
-            curator.record(decision, reward, None)
-        return {"decision": decision}
+    async def reward(given: Reward) -> dict[str, int]:
+        with curator.door():
+            curator.reward(given.decision, given.reward)
+        return {"decision": given.decision}
 
     @app.get("/policy")
     async def policy() -> Response:
         """The server's state, for devices: of a local agent it is public."""
         if not local:
             raise HTTPException(403, "the state of this agent holds raw records.")
-        with curator.lock:
+        with curator.door():
             if curator.learned > curator.saved:
                 curator.save()
             return Response((curator.folder / f"agent-{curator.saved}.npz").read_bytes(), media_type="application/zip")
 
     @app.post("/reports")
     async def report(request: Request) -> dict[str, int]:
+        if not local:
+            raise HTTPException(403, "this agent learns from rewards.")
         content = await request.body()
-        try:
-            fits = local and np.isfinite(from_bytes(content)).all()
-        except ValueError:
-            fits = False
-        if not fits:
-            raise HTTPException(422, "a report is an array of finite numbers, as numpy writes it.")
-        with curator.lock:
-            curator.record(None, None, content)
+        with curator.door():
+            curator.report(content)
         return {"records": curator.learned}
 
     @app.get("/ledger")
     async def ledger() -> dict[str, Any]:
-        rows = curator.db.execute("SELECT records, entry FROM ledger ORDER BY records").fetchall()
-        return {"promise": curator.agent.guarantee.words, "records": curator.learned, "entries": rows}
+        with curator.door():
+            rows = curator.db.execute("SELECT records, entry FROM ledger ORDER BY records, place").fetchall()
+            aside = [row[0] for row in curator.db.execute("SELECT record FROM aside ORDER BY record")]
+        promise = curator.agent.guarantee.words
+        return {"promise": promise, "records": curator.learned, "aside": aside, "entries": rows}
 
     return app
 
@@ -177,7 +313,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())
     port = asked.pop("port")
-    curator = Curator(name=asked.pop("agent"), **asked)
+    try:
+        curator = Curator(name=asked.pop("agent"), **asked)
+    except (ValueError, TypeError, *FAILED) as error:
+        parser.exit(2, f"{error}\n")
     uvicorn.run(service(curator), host="127.0.0.1", port=port, log_level="warning", access_log=False)
 
 

@@ -79,14 +79,43 @@ def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
     real, link = tmp_path / "real" / "a.txt", tmp_path / "link"
     link.symlink_to(Path("real") / "a.txt")
     for text in ("new", "newer"):  # first it leads to nothing
-        with atomic(link) as file:
+        with atomic(link, follow=True) as file:
             file.write(text)
         assert link.is_symlink() and real.read_text() == text
         assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.txt", "link", "real"]
     (tmp_path / "round").symlink_to("round")
-    with pytest.raises(OSError, match="symbolic links"), atomic(tmp_path / "round") as file:
+    with pytest.raises(OSError, match="symbolic links"), atomic(tmp_path / "round", follow=True) as file:
         file.write("lost")
     assert (tmp_path / "round").is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["a link", "a link to nothing", "a circle", "a pipe", "what the process has open"])
+def test_whatever_stands_at_a_fixed_name_is_replaced(kind: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "in" / "results.csv", tmp_path / "other"
+    path.parent.mkdir()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        to = {"a circle": path.name, "what the process has open": "/proc/self/fd/1"}
+        path.symlink_to(to.get(kind, str(other)))
+    if kind == "a link":
+        other.write_text("mine")
+    with atomic(path) as file:
+        file.write("whole")
+    assert path.is_file() and not path.is_symlink() and path.read_text() == "whole"
+    assert other.read_text() == "mine" if kind == "a link" else not other.exists()
+
+
+def test_leftovers_that_are_links_or_pipes_neither_hang_nor_lead_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    victim, folder = tmp_path / "home" / ".mine.0123abcd", tmp_path / "in"
+    victim.write_text("mine")
+    folder.mkdir()
+    os.mkfifo(folder / ".a.csv.0123abcd")
+    (folder / "mine").symlink_to(tmp_path / "home" / "mine")
+    remove_leftovers(folder / "*")
+    remove_leftovers(folder / "mine")
+    assert victim.read_text() == "mine"
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
@@ -97,7 +126,7 @@ def test_a_pipe_gets_the_whole_content_and_stays_a_pipe(mode: str, tmp_path: Pat
     with copy.open("wb") as file, subprocess.Popen(["cat", pipe], stdout=file):
         while True:  # until the reader is there
             try:
-                with atomic(pipe, mode) as written:
+                with atomic(pipe, mode, follow=True) as written:
                     written.write("é" * 10**6 if mode == "w" else b"\0" * 10**6)
                 break
             except OSError as error:
@@ -109,10 +138,10 @@ def test_a_pipe_gets_the_whole_content_and_stays_a_pipe(mode: str, tmp_path: Pat
 def test_a_pipe_without_a_reader_is_refused_and_half_a_content_never_sent(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match=r"No such device.*pipe"), atomic(pipe) as file:
+    with pytest.raises(OSError, match=r"No such device.*pipe"), atomic(pipe, follow=True) as file:
         file.write("nobody reads it")
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(RuntimeError), atomic(pipe) as file:
+    with pytest.raises(RuntimeError), atomic(pipe, follow=True) as file:
         file.write("half")
         raise RuntimeError
     assert os.read(reader, 100) == b"" and pipe.is_fifo()
@@ -125,7 +154,7 @@ def test_what_the_process_has_open_is_written_into(how: str, tmp_path: Path) -> 
     code = (
         "import sys\nfrom pathlib import Path\nfrom privbandit_envs.files import atomic\n"
         "print('before')\n"
-        "with atomic(Path('own')) as file: file.write('page\\n')\nprint('after')"
+        "with atomic(Path('own'), follow=True) as file: file.write('page\\n')\nprint('after')"
     )
     (tmp_path / "own").symlink_to("/proc/self/fd/1")  # what the system's own name for it leads to
     log = tmp_path / "log"

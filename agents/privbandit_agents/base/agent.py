@@ -30,6 +30,7 @@ from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, r
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_envs.spaces import Assortments
+from privbandit_envs.validate import one_of
 
 Array = NDArray[Any]
 Space = gym.Space[Any]
@@ -63,8 +64,9 @@ class Guarantee:
             not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
             ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
         epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
-        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone.
-        protects: the protected data, in words.
+        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone:
+            then contexts and actions are public, also of a local agent.
+        protects: the protected data, in words; of a promise without any, by the relation.
         proven: False where the calibration is a published one without a valid proof.
         reference: where the proof is.
         arithmetic: ``"exact"``: it holds for the floats and integers that leave. ``"real"``: it holds for real numbers,
@@ -84,17 +86,37 @@ class Guarantee:
     arithmetic: Arithmetic = "real"
     unit: Literal["visit", "person"] = "visit"
 
+    def __post_init__(self) -> None:
+        one_of((*OF_A_PERSON, *OF_A_PERSON.values()), neighbours=self.neighbours)
+        if self.notion != "none" and self.protects == "nothing":
+            others = "the server and everyone else" if self.notion == "local" else "all others"
+            public = ", who may know every context and every action"
+            protects = f"{REWARD}, from {others}{public}" if self.of_rewards else f"{RECORD}, from {others}"
+            object.__setattr__(self, "protects", protects)
+
+    @property
+    def of_rewards(self) -> bool:
+        """Whether rewards alone are protected."""
+        return self.notion == "reward" or self.neighbours in (ONE_REWARD, OF_A_PERSON[ONE_REWARD])
+
+    @property
+    def kind(self) -> str:
+        """The promise that is compared with its like: the notion, or ``"local-reward"`` or ``"shuffle-reward"``."""
+        if not self.of_rewards or self.notion == "none":
+            return self.notion
+        return f"{self.notion}-reward" if self.notion in ("local", "shuffle") else "reward"
+
     def per_person(self, public: str = "") -> "Guarantee":
         """Return the same numbers for all records of a person; ``public`` says what is not hidden.
 
         By default that is who comes, and when the first report of each does; if contexts and actions are public, all
         visits are.
         """
-        when = "when" if self.notion == "reward" else "when the first report of each comes"
+        when = "when" if self.of_rewards else "when the first report of each comes"
         public = public or f"who comes, and {when}, is public"
         protects = self.protects.replace("of every user", "of all visits of every person", 1)
-        neighbours = OF_A_PERSON.get(self.neighbours, f"{self.neighbours}, all of a person's")
-        return replace(self, unit="person", neighbours=neighbours, protects=f"{protects}; {public}")
+        relation = OF_A_PERSON.get(self.neighbours, self.neighbours)
+        return replace(self, unit="person", neighbours=relation, protects=f"{protects}; {public}")
 
     def for_visits(self, visits: int, gaussian: bool = False) -> float:
         """Return the epsilon that a person has at most who comes so often, at ``delta``; infinity if none is known.
@@ -123,16 +145,21 @@ class Guarantee:
         else:
             implied = rho_to_epsilon(self.rho or 0.0, 1e-5)
             pair, also = f"rho {self.rho:.4g}", f" (epsilon {implied:.3g} at delta 1e-05)"
-        whose = f"{self.notion} {pair} a {self.unit}{also}, {self.arithmetic}"
+        whose = f"{self.kind} {pair} a {self.unit}{also}, {self.arithmetic}"
         return whose + ("" if self.proven else ", unproven")
 
     @classmethod
     def local(
-        cls, epsilon: float, delta: float, reference: str, proven: bool = True, arithmetic: Arithmetic = "real"
+        cls,
+        epsilon: float,
+        delta: float,
+        reference: str,
+        proven: bool = True,
+        arithmetic: Arithmetic = "real",
+        neighbours: str = SAME,
     ) -> "Guarantee":
         """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
-        protects = f"{RECORD}, from the server and everyone else"
-        return cls("local", epsilon, delta, None, SAME, protects, proven, reference, arithmetic)
+        return cls("local", epsilon, delta, None, neighbours, "nothing", proven, reference, arithmetic)
 
     @classmethod
     def joint(

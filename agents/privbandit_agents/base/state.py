@@ -121,14 +121,16 @@ def inside(name: str, flat: dict[str, Any]) -> dict[str, Any]:
     return {key[len(name) + 1 :]: value for key, value in flat.items() if key.startswith(f"{name}.")}
 
 
-def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool = False) -> None:
+def write(path: str | Path, arrays: Arrays, values: dict[str, Any], secret: bool = False, follow: bool = False) -> None:
     """Write one ``.npz`` file, whole or not at all; a secret one is readable by its owner alone.
+
+    ``follow`` links if the user named the path.
 
     Raises:
         TypeError: a value is not JSON; the message names it.
     """
     text = as_json(values)
-    with atomic(Path(path), "wb", 0o600 if secret else 0o666) as file:
+    with atomic(Path(path), "wb", 0o600 if secret else 0o666, follow=follow) as file:
         np.savez(file, **{JSON_KEY: np.array(text)}, **arrays)  # type: ignore[arg-type]
 
 

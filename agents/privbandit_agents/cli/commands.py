@@ -1,6 +1,5 @@
 """What each command does; ``cli/grammar.py`` has its options."""
 
-import os
 import re
 import shlex
 import sys
@@ -194,14 +193,14 @@ def cost_of(
     out: Path | None,
     jobs: int | None,
 ) -> int:
-    from privbandit_agents.cli.cost import checked_folder, cost
+    from privbandit_agents.cli.cost import cost
     from privbandit_agents.logs.record import Log
 
     check_users(users)
     if seeds < 2:
         raise UsageError(f"--seeds must be an integer >= 2; got {seeds}.")
     folder = out or Path("runs") / f"cost-{file.stem}"
-    checked_folder(folder)
+    check_results(folder)
     with usage_errors("--epsilon"):
         budgets = [float(text) for text in epsilon.split(",")]
     chosen = None if features is None else [name.strip() for name in features.split(",")]
@@ -250,8 +249,7 @@ def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: s
     from privbandit_agents.experiments.tuning import tune as tuned
 
     plan, folder = read_plan(file), out or Path("runs") / file.stem
-    with usage_errors("--out"):
-        folder.mkdir(parents=True, exist_ok=True)
+    check_results(folder)
     with one_thread():
         where = None if engine == "loky" and jobs is None else engine_of(engine, jobs, address, 60.0, False)
         told = tuned(plan, folder, engine=where)
@@ -351,7 +349,7 @@ def frontier(folder: Path, out: Path | None, title: str, size: str | None, forma
 
     look = look_of(title, size, format)
     with usage_errors("frontier"):
-        return draw_frontier(load_results(folder, final=True), out or folder / "frontier.png", look)
+        return draw_frontier(load_results(folder, final=True), out or folder / "frontier.png", look, out is not None)
 
 
 def look_of(title: str, size: str | None, formats: list[str] | None) -> "Look":
@@ -443,12 +441,15 @@ def audit_target(
 
 def check_results(folder: Path) -> None:
     """Raise a UsageError if no results can be written to a folder, which is made if need be."""
+    from privbandit_agents.experiments.names import FOLDERS, check_folder
+
     with usage_errors("--out"):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
-        for inner in (folder / name for name in ("trials", "unfinished", "tensorboard", "tensorboard-trials")):
-            if os.path.lexists(inner) and not inner.is_dir():
+        check_folder(folder)
+        for inner in (folder / name for name in FOLDERS):
+            if inner.exists() and not inner.is_dir():
                 raise UsageError(f"--out: {inner} must be a folder; move the file that is there.")
 
 

@@ -6,7 +6,6 @@ import html
 import io
 import json
 import math
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -439,9 +438,3 @@ def grounds(gaps: Sequence[Gap], made: Simulator, log: Log) -> list[str]:
         found.append("The unit of privacy is a visit: for a person who comes k times the promise is up to k epsilon.")
     found.append("The promise is for future users; those in the log are in this page's numbers without privacy.")
     return found
-
-
-def checked_folder(folder: Path) -> None:
-    """Raise UsageError if a folder is a file."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out must be a folder; {shlex.quote(str(folder))} is a file.")

@@ -18,6 +18,7 @@ from privbandit_agents.experiments.running.progress import Lines
 from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_envs.datasets import tables as lpct
+from privbandit_envs.files import real
 from privbandit_envs.validate import count, positive
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: in
     from privbandit_envs.datasets.hotels import prepare as hotels
     from privbandit_envs.datasets.hotels import read as expedia
 
-    out = out or path.with_suffix(".npz")
+    with usage_errors("--out"):
+        out = path.with_suffix(".npz") if out is None else real(out)
     check_target(out, path)
     if out.exists() and not prepared.is_prepared(out):
         raise UsageError(f"{str(out)!r} exists and is no file that was prepared before; name another one with --out.")

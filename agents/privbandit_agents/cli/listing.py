@@ -13,7 +13,7 @@ from privbandit_agents.experiments.text import paragraph, strong, table
 
 Lines = Iterator[str]
 HOLDS = {"exact": "exact for the numbers that leave", "real": "for real numbers: simulate only"}
-NOTIONS = ("none", "local", "shuffle", "joint", "reward")
+NOTIONS = ("none", "local", "local-reward", "shuffle", "shuffle-reward", "joint", "reward")
 LETTERS = {"linear": "L", "sparse": "S", "assortments": "A", "labels": "B", "clicks": "C", "arms": "K", "smooth": "H"}
 """Families in a list of agents."""
 MORE = "privbandit show NAME has the details."
@@ -111,7 +111,7 @@ def asked(name: str) -> tuple[tuple[str, ...], str, str, bool]:
     promise = make(name, envs[plays[0]], seed=0).guarantee if plays else None
     if promise is None or promise.notion == "none":
         return plays, "?" if promise is None else "none", "", False
-    return plays, promise.notion, promise.arithmetic, not why_not(name, envs[plays[0]])
+    return plays, promise.kind, promise.arithmetic, not why_not(name, envs[plays[0]])
 
 
 def why_not(name: str, env: Any, **config: Any) -> str:

@@ -1,10 +1,12 @@
 """What ``privbandit new`` writes: a file to change, its test, which passes, and the commands that come next."""
 
 import keyword
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
+from privbandit_envs.files import atomic
 from privbandit_envs.validate import one_of, shown
 
 KINDS = ("env", "agent", "local-agent", "joint-agent", "audit", "experiment")
@@ -62,11 +64,12 @@ def begin(kind: str, name: str, folder: Path) -> Iterator[str]:
     sources = {f"{module}.py": kind.replace("-", "_"), f"test_{module}.py": test}
     sources = {f"{module}.yaml": kind} if kind == "experiment" else sources
     for file in sources:
-        if (folder / file).exists():
+        if os.path.lexists(folder / file):
             raise ValueError(f"{file} is there; choose another name, or move it.")
     for file, source in sources.items():
         text = (SKELETONS / f"{source}.txt").read_text(encoding="utf-8")
-        (folder / file).write_text(Template(text).substitute(names), encoding="utf-8")
+        with atomic(folder / file) as target:
+            target.write(Template(text).substitute(names))
     yield f"written: {', '.join(sources)}; the first has lines to fill in. What comes next:"
     yield from (f"  {Template(command).substitute(names)}" for command in NEXT[kind])
 

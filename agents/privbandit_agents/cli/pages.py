@@ -39,9 +39,9 @@ def write_page(
     return UNFINISHED if lost else 0
 
 
-def draw_frontier(results: "pl.DataFrame", picture: Path, look: Look) -> int:
-    """Draw the frontier of results and write it; return the exit code."""
+def draw_frontier(results: "pl.DataFrame", picture: Path, look: Look, named: bool) -> int:
+    """Draw the frontier of results and write it; return the exit code. Links are followed if the user named it."""
     figure = plot_frontier(results, title=look.title, size=look.size)
-    lost = unwritten(picture, {"the figure": partial(save, figure, picture, look.formats)})
+    lost = unwritten(picture, {"the figure": partial(save, figure, picture, look.formats, named)})
     print(*(lost or [f"figure: {picture.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0

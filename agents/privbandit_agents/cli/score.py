@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.console import Console
 
 from privbandit_agents.audits.registry import games, private
-from privbandit_agents.cli.audit import audited, verdict
+from privbandit_agents.cli.audit import audited
+from privbandit_agents.cli.audit import verdict as verdict_of
 from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
@@ -23,7 +24,7 @@ from privbandit_agents.experiments.suite.records import Record, record_of, refer
 from privbandit_agents.experiments.suite.sheet import Sheet, as_text
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
 from privbandit_agents.experiments.text import paragraph, table
-from privbandit_agents.experiments.usage import UNFINISHED, UsageError, sentence, unwritten, usage_errors
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, sentence, unwritten, usage_errors
 from privbandit_agents.playing.play import play
 from privbandit_agents.testing import NotSeen, check_agent
 from privbandit_agents.zoo.auto import Auto
@@ -75,6 +76,7 @@ def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, 
     results, failures = run_jobs(plan.trials, folder, engine, err)
     record = plan.record(results, failures)
     passed, conformance = conformity(name, plan)
+    refuted, verdict = audit_line(name, epsilon, quick, err)
     sheet = Sheet(
         record,
         {key: other for key, other in references().items() if key != name},
@@ -83,8 +85,9 @@ def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, 
         len(seeds),
         budgets,
         conformance,
-        audit_line(name, epsilon, quick, err),
+        verdict,
         passed,
+        refuted,
         memory_of(name, plan),
         list(told(failures)),
     )
@@ -102,7 +105,7 @@ def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, 
         print(line, file=sys.stderr)
     if not lost:
         print(f"sheet: {folder / 'score.html'} (and .png, .json)")
-    return UNFINISHED if failures or lost else 0
+    return AGAINST if refuted else UNFINISHED if failures or lost else 0
 
 
 def write(path: Path, text: Callable[[], str]) -> None:
@@ -145,19 +148,20 @@ def conformity(name: str, plan: Plan) -> tuple[bool, str]:
     return True, f"check_agent passes in {env}."
 
 
-def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> str:
-    """Return the verdict of the agent's audit, in one line."""
+def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> tuple[bool, str]:
+    """Return whether the agent's audit refutes its claim, and the verdict in one line."""
     if issubclass(find(name).load(), Auto):
-        return f"audit: {name} stands for other agents; privbandit audit takes their names."
+        return False, f"audit: {name} stands for other agents; privbandit audit takes their names."
     if not private(find(name)):
-        return "audit: it promises nothing."
+        return False, "audit: it promises nothing."
     try:
         played = games(name, epsilon, effort="quick" if quick else "normal")
         err.print(f"auditing {name} ...", highlight=False, markup=False)
         found = audited(played, lambda: None, False, None, 0, 0.999, Console(quiet=True))
-        return f"audit at epsilon = {epsilon:g}: {' '.join(verdict(found, 0.999).split())}."
+        told = f"audit at epsilon = {epsilon:g}: {' '.join(verdict_of(found, 0.999).split())}."
+        return any(one.result.refuted for one in found), told
     except Exception as error:
-        return f"audit: it could not run: {sentence(error)[:300]}"
+        return False, f"audit: it could not run: {sentence(error)[:300]}"
 
 
 def memory_of(name: str, plan: Plan) -> float | None:

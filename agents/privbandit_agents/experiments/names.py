@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ TALLIES = ("calls", "claimed")
 """Numbers at the end of a trial that only some agents give, in ``tally``."""
 MEAN_EVENTS, TRIAL_EVENTS = "tensorboard", "tensorboard-trials"
 """Folders of events: of means over seeds, and of single trials."""
+FOLDERS = ("trials", "unfinished", MEAN_EVENTS, TRIAL_EVENTS)
+"""What a folder of results has inside."""
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -33,6 +37,14 @@ def result_path(folder: str | Path, name: str) -> Path:
 def unfinished(folder: str | Path, name: str, suffix: str) -> Path:
     """Return where a running job keeps its lock (``lock``) or its snapshot (``npz``)."""
     return Path(folder) / "unfinished" / f"{name}.{suffix}"
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise ValueError unless the folders in a folder of results are its own: through a link one writes elsewhere."""
+    for inner in (Path(folder) / name for name in FOLDERS):
+        for place in chain([inner], *([Path(top) / one for one in inside] for top, inside, _ in os.walk(inner))):
+            if place.is_symlink():
+                raise ValueError(f"{place} must be a folder of its own, no link; move the link away.")
 
 
 def plain(value: object) -> Any:

@@ -155,7 +155,7 @@ class Log:
         """
         path = Path(path)
         if one_of(SUFFIXES, ending=path.suffix) == ".npz":
-            state.write(path, self.arrays, self.about, secret=True)
+            state.write(path, self.arrays, self.about, secret=True, follow=True)
             return
         if path.suffix == ".csv":
             self._write_csv(path)
@@ -170,7 +170,7 @@ class Log:
         text = json.dumps(kept | {"checksum": checksum(columns_of(frame), kept)})
         # in every row, and among the categories for a log of no users
         about = pl.Series("about", [text] * len(self), pl.Enum([text]))
-        with atomic(path, "wb", 0o600) as file:
+        with atomic(path, "wb", 0o600, follow=True) as file:
             frame.with_columns(about).write_parquet(file)
 
     def _write_csv(self, path: Path) -> None:
@@ -183,7 +183,7 @@ class Log:
         columns |= {"reward": self.rewards, "propensity": self.propensities}
         if self.people is not None:
             columns["person"] = self.people
-        with atomic(path, "w", 0o600) as file:
+        with atomic(path, "w", 0o600, follow=True) as file:
             rows = csv.writer(file)
             rows.writerow(columns)
             rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
@@ -439,7 +439,7 @@ def about_of(agent: AnyAgent) -> dict[str, Any]:
     promise = agent.guarantee
     return {
         "agent": agent.name,
-        "notion": promise.notion,
+        "notion": promise.kind,
         "guarantee": promise.words,
         "uniform": uniform_propensity(agent.action_space),
         "least_propensity": getattr(agent, "least_propensity", None),

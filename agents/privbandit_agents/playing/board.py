@@ -38,7 +38,7 @@ class EventFile:
         for old in folder.glob(EVENTS):
             with suppress(PermissionError):  # a colleague's, in a shared folder
                 old.unlink(missing_ok=True)
-        self._file = (folder / f"{EVENTS[:-1]}{time.time():.0f}.{os.getpid()}").open("wb")
+        self._file = (folder / f"{EVENTS[:-1]}{time.time():.0f}.{os.getpid()}").open("xb")
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def close(self) -> None:

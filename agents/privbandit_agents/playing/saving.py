@@ -26,7 +26,8 @@ def save(agent: AnyAgent, path: str | Path) -> None:
     """
     arrays, values = agent.state()
     header = {"agent": agent.name, "config": dataclasses.asdict(agent.config), "plays": plays(agent)}
-    state.write(path, arrays, {"header": header, "state": values}, secret=agent.guarantee.notion != "none")
+    secret = agent.guarantee.notion != "none"
+    state.write(path, arrays, {"header": header, "state": values}, secret, follow=True)
 
 
 def parts_of(path: str | Path) -> tuple[state.Arrays, dict[str, Any]]:
@@ -55,7 +56,7 @@ def header_of(header: object, path: str | Path) -> dict[str, Any]:
     return header
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """Return an error on one line, with its kind unless its text speaks for itself."""
     text = " ".join(str(error).split())[:300].rstrip(".")
     return f"{text}." if isinstance(error, ValueError | ForeignModule) else f"{type(error).__name__}: {text}."
@@ -74,11 +75,11 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
             simulations. The difference of two such continuations is free of noise. Devices of a local agent have a
             fresh key all the same; ``restore_devices`` gives simulated ones what ``devices_state`` returned.
 
-    Nothing of the file is run. Of an agent of yours import the module first, unless it is installed.
+    Nothing of the file is run. Of an agent of yours import the module first, unless its package has our entry points.
 
     Raises:
         ValueError: other spaces, a state of another version of the agent, a damaged file, or an agent whose module is
-            neither imported nor installed.
+            neither imported nor of an installed package that extends this one.
         TypeError: something that is no environment.
         OSError: the file cannot be read.
     """
@@ -88,7 +89,7 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     try:
         with reading():
             agent = built(header["agent"], env, None, header["config"])
-    except Exception as error:  # of whatever the file says
+    except (Exception, SystemExit) as error:  # of whatever the file says
         raise ValueError(f"{path} has no agent for this environment: {sentence(error)}") from error
     if plays(agent) != header["plays"]:
         raise ValueError(
@@ -104,7 +105,7 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
         ledger: Any = getattr(agent, "ledger", None)
         if hasattr(ledger, "spent"):
             ledger.spent()  # costs that are no numbers are refused here
-    except Exception as error:  # whatever an agent makes of a state of others
+    except (Exception, SystemExit) as error:  # whatever an agent makes of a state of others
         raise ValueError(f"{path} was saved by another version of {agent.name}: {sentence(error)}") from error
     if fork and agent.guarantee.notion != "none":
         agent.rekey()

@@ -18,10 +18,11 @@ import numpy as np
 
 from privbandit_agents.audits.pairs.records import Record, Records
 from privbandit_agents.audits.pairs.targets import targets
-from privbandit_agents.audits.views.transcript import numbers, transcript
+from privbandit_agents.audits.views.reports import encoded, numbers
+from privbandit_agents.audits.views.transcript import transcript
 from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
 from privbandit_agents.privacy.accounting.costs import Cost
-from privbandit_agents.testing.runs import alike, environment
+from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.watchers import (
     Forcer,
     Release,
@@ -154,7 +155,7 @@ def last_of_batch(name: str, env_id: str, users: int, config: dict[str, Any], se
     before, end, ends = (0, copy.deepcopy(getattr(agent, "release", None))), 0, []
     for block in script(env, agent, users, np.zeros(1, int), ordinary(env)):
         end += len(block.feedback)
-        if block.published != before[0] or not alike(block.release, before[1]):
+        if block.published != before[0] or encoded(block.release) != encoded(before[1]):
             ends.append(end - 1)
         before = block.published, block.release
     return ends[:2][-1] if ends else end - 1
@@ -253,7 +254,7 @@ def follow(twin: AnyCurator, blocks: list[Block], target: Array, record: Record,
             "data"
         )
         if forcer.script:
-            assert alike(look.released, block.release), (
+            assert encoded(look.released) == encoded(block.release), (
                 f"{forcer.what}: release differs after {look.users} users though all that was published is the same; "
                 "raw data are read, or noise is drawn outside of publish()"
             )

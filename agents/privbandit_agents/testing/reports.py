@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.audits.pairs.records import Record
-from privbandit_agents.audits.views.reports import parts_of
+from privbandit_agents.audits.views.reports import encoded, pieces
 from privbandit_agents.base.agent import AnyAgent, LocalAgent
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.base.reports import Array, Inputs, Randomizer
-from privbandit_agents.testing.runs import alike, environment, same_parts, serve, without_generators
+from privbandit_agents.testing.runs import environment, same_parts, serve, without_generators
 from privbandit_agents.zoo.registry import make
 
 Local = LocalAgent[Any, Any]
@@ -53,25 +53,14 @@ def one_report_a_user(agent: Local, records: Record, others: Record) -> None:
     """Let n users report; a copy of the agent takes the reports in."""
     n, agent = len(records[2]), copy.deepcopy(agent)
     report, other = (agent.randomize(*sent) for sent in (records, others))
-    for part, again in zip_longest(
-        arrays_of(report), arrays_of(other)
-    ):  # one row a user, or something that all users send alike
-        rows = len(part) if isinstance(part, list) or np.ndim(part) else 1
-        assert rows == n or alike(part, again), f"{n} users sent {rows} reports"
+    arrays = [[piece for piece in pieces(sent, n) if isinstance(piece, np.ndarray)] for sent in (report, other)]
+    for part, again in zip_longest(*arrays):  # one row a user, or something that all users send alike
+        rows = len(part) if part.ndim else 1
+        assert rows == n or encoded(part) == encoded(again), f"{n} users sent {rows} reports"
     before = agent.ledger.releases
     agent.absorb(report)
     entries = agent.ledger.releases - before
     assert entries == n, f"{n} users reported, and {entries} entries were made in the ledger"
-
-
-def arrays_of(report: object) -> Iterator[Any]:
-    """Yield the arrays of a nested report, and lists, which have one item a user."""
-    parts = parts_of(report)
-    if parts is None or isinstance(report, list):
-        yield report
-    else:
-        for part in parts:
-            yield from arrays_of(part)
 
 
 def by_one_call(agent: Local, records: Record) -> None:
@@ -83,7 +72,7 @@ def by_one_call(agent: Local, records: Record) -> None:
     assert stated is not None, "a local agent states epsilon"
     assert promised <= stated * (1 + 1e-9), f"devices use a randomizer of epsilon {promised:g}, not of {stated:g}"
     expected, report = inputs.randomize(rng), agent.randomize(*records)
-    assert alike(report, expected), "randomize() returns something else than the randomizer of inputs()"
+    assert encoded(report) == encoded(expected), "randomize() returns something else than the randomizer of inputs()"
     assert rng.bit_generator.state == agent.rng.bit_generator.state, "randomize() drew more than one report a user"
 
 

@@ -1,7 +1,6 @@
 """Short runs of an agent, and its state before and after."""
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
+from privbandit_agents.audits.views.reports import encoded
 from privbandit_agents.audits.views.transcript import crowd
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.playing.play import Result, play
@@ -58,7 +58,7 @@ def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
         feedback = env.serve(actions).feedback
         return [agent.randomize(contexts, actions, feedback) for agent in agents]  # type: ignore[attr-defined]
     before = copy.deepcopy(released(agents[0]))
-    while users and alike(before, released(agents[0])):
+    while users and encoded(before) == encoded(released(agents[0])):
         n = min(agents[0].frozen_rounds(), users)
         serve(env, agents, n)
         users -= n
@@ -67,15 +67,6 @@ def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
 
 def released(agent: AnyAgent) -> Any:
     return getattr(agent, "release", None)
-
-
-def alike(one: Any, other: Any) -> bool:
-    """Return whether two reports or releases are equal: arrays, numbers, or objects made of these."""
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if dataclasses.is_dataclass(one):
-        return alike(list(vars(one).values()), list(vars(other).values()))
-    return np.array_equal(one, other)
 
 
 def parts(agent: AnyAgent) -> Parts:
@@ -101,17 +92,19 @@ def is_generator(value: Any) -> bool:
 
 def same_parts(one: Parts, other: Parts) -> bool:
     """Return whether two (arrays, values) agree bit for bit."""
-    equal = all(np.array_equal(one[0][key], other[0][key], equal_nan=True) for key in one[0])
-    return one[0].keys() == other[0].keys() and one[1] == other[1] and equal
+    return not differing_parts(one, other)
+
+
+def differing_parts(one: Parts, other: Parts) -> list[str]:
+    """Return the names of the parts that are not equal bit for bit, and of those lacking in one."""
+    mine, theirs = (found[0] | found[1] for found in (one, other))
+    both = mine.keys() & theirs.keys()
+    return sorted((mine.keys() ^ theirs.keys()) | {key for key in both if encoded(mine[key]) != encoded(theirs[key])})
 
 
 def differing(one: AnyAgent, other: AnyAgent) -> str:
     """Return the names of the parts of two agents' states that are not equal, and of those lacking in one."""
-    (arrays, values), (others, further) = parts(one), parts(other)
-    names = sorted(arrays.keys() ^ others.keys() | values.keys() ^ further.keys())
-    names += [key for key in arrays.keys() & others.keys() if not np.array_equal(arrays[key], others[key], True)]
-    names += [key for key in values.keys() & further.keys() if values[key] != further[key]]
-    return ", ".join(names) or "the devices' generator"
+    return ", ".join(differing_parts(one.state(), other.state())) or "the devices' generator"
 
 
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:

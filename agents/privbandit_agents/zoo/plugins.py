@@ -1,7 +1,7 @@
 """Agents that are not in the zoo: registered by name, or offered by installed packages.
 
 Agents, environments and audit targets of packages are imported when something of theirs may be asked for. A module that
-a file of data names is imported only if it is installed: see ``reading.py``.
+a file of data names is imported only if its package is one of these: see ``reading.py``.
 
 A package names a module of its own in the entry points of its ``pyproject.toml``, and importing the module registers:
 
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from privbandit_agents.zoo.entries import AGENTS, Entry
+from privbandit_agents.zoo.reading import GROUPS, elsewhere
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("privbandit.envs", "privbandit.agents", "privbandit.audits")
-"""The groups of entry points: modules that register environments, agents, and targets of audits."""
 LOADED: set[str] = set()
 """The groups that were looked at in this process."""
 
@@ -55,9 +54,11 @@ def load_plugins(*groups: str) -> None:
     for group in groups or GROUPS:
         if group not in LOADED:
             LOADED.add(group)  # now, as a plug-in may ask for agents, too
-            for entry in entry_points(group=group):
-                if problem := wrong_with(entry):
-                    warnings.warn(f"{said_by(entry)} is left out: {problem}.", BrokenPlugin, stacklevel=3)
+            with elsewhere():
+                problems = {said_by(entry): wrong_with(entry) for entry in entry_points(group=group)}
+            for who, problem in problems.items():
+                if problem:
+                    warnings.warn(f"{who} is left out: {problem}.", BrokenPlugin, stacklevel=3)
 
 
 def wrong_with(entry: "EntryPoint") -> str:

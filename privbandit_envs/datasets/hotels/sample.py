@@ -64,7 +64,7 @@ def write(path: Path, n_searches: int = 1000, seed: int = 0) -> int:
     """
     columns = table(n_searches, seed)
     cells = [as_text(name, column) for name, column in columns.items()]
-    with atomic(path, "wb") as file:
+    with atomic(path, "wb", follow=True) as file:
         file.write((",".join(columns) + "\n").encode())
         file.writelines((",".join(row) + "\n").encode() for row in zip(*cells, strict=True))
     return len(columns["srch_id"])

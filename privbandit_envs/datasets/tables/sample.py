@@ -60,7 +60,7 @@ def write(name: str, path: Path, rows: int = 500, seed: int = 0) -> int:
         raise ValueError(f"rows must be >= 50; got {rows}.")
     rng = default_rng(checked_seed(seed=seed))
     contents = [content(name, file, rows, rng) for file in files]
-    with atomic(path, "wb") as target:
+    with atomic(path, "wb", follow=True) as target:
         if len(files) == 1:
             target.write(contents[0].encode())
         else:

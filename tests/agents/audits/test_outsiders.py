@@ -12,7 +12,7 @@ from privbandit_agents.audits.games import joint
 from privbandit_agents.audits.games.joint import FIRST, JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.audits.views.reports import Contrast, flattened
+from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.cli.commands import app
 from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.replay import NotSeen
@@ -212,14 +212,6 @@ def test_options_and_errors_of_the_command(
     assert ended.value.code == code and said in " ".join((printed.out + printed.err).split())
 
 
-def test_reports_of_any_shape_become_rows_of_numbers() -> None:
-    nested = {"b": (np.arange(6).reshape(3, 2), None), "a": [1, 2, 3], "public": np.array([7.0, 8.0])}
-    assert flattened(nested, 3).tolist() == [[1, 0, 1, 7, 8], [2, 2, 3, 7, 8], [3, 4, 5, 7, 8]]
-    assert flattened([[1.0], [2.0, 3.0]], 2).tolist() == [[1, 1, 0], [2, 2, 3]]
-    with pytest.raises(TypeError, match="real numbers; got str"):
-        flattened("secret", 2)
-
-
 def test_a_contrast_sees_a_difference_in_means_in_spread_and_in_one_coordinate() -> None:
     rng = np.random.default_rng(0)
     zero, one = rng.standard_normal((2, 4000, 5))
@@ -240,10 +232,6 @@ def test_noise_that_coordinates_share_is_seen_through() -> None:
     statistics = Contrast.of(zero[:2000], one[:2000])
     shown, other = (statistics(world[2000:])[:, 1] for world in (zero, one))
     assert shown.min() > other.max() or shown.max() < other.min()
-
-
-def test_no_number_is_not_zero() -> None:
-    assert flattened(np.array([0.0, np.nan]), 2)[0] != flattened(np.array([0.0, np.nan]), 2)[1]
 
 
 @pytest.mark.parametrize("fault", ["", "no noise", "ten times epsilon"])

@@ -1,4 +1,4 @@
-"""Data that name code: reading them runs nothing that is not installed or imported already."""
+"""Data that name code: reading them imports only what is ours, what extends us, and what is imported already."""
 
 import os
 import subprocess
@@ -14,6 +14,7 @@ from privbandit_agents import AGENTS, load, load_results, make, save
 from privbandit_agents.base import state
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.store.results import Finished, write_result
+from privbandit_agents.zoo.reading import ForeignModule, import_named, reading
 
 BOMB = "from pathlib import Path\n(Path(__file__).parent / 'RAN').touch()\n"
 LINEAR = "privbandit/Linear-v0"
@@ -77,15 +78,79 @@ def test_a_crafted_snapshot_imports_nothing_of_the_current_folder(here: Path) ->
     save(make("linucb", env), "agent.npz")
     arrays, values = state.read("agent.npz")
     state.write("agent.npz", arrays, {**values, "header": {**values["header"], "agent": "bomb:mine"}})
-    with pytest.raises(ValueError, match="'bomb', which is not installed: import bomb first if you trust it"):
+    with pytest.raises(ValueError, match=r"'bomb', which .* import bomb first if you trust it"):
         load("agent.npz", env)
     assert not (here / "RAN").exists()
 
 
-def test_an_agent_whose_module_is_imported_or_installed_is_loaded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PROGRAMS = [
+    "venv.__main__",
+    "unittest.__main__",
+    "test.__main__",
+    "this",
+    "antigravity",
+    "idlelib.idle",
+    "pip.__main__",
+]
+PROGRAMS += [
+    "privbandit_agents.__main__",
+    "privbandit_agents.nowhere",
+    "privbandit_agents..cli",
+    "bomb",
+    "extending.__main__",
+]
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_data_import_no_program(module: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither results nor saved agents import what is neither ours nor of a package that extends us."""
+    site = here / "site"
+    (site / "extending").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(site))
+    for name in ("__init__", "__main__"):
+        (site / "extending" / f"{name}.py").write_text("" if name == "__init__" else BOMB)
+    entry_point(site, "extending", "extending")
+    entry_point(here, "bomb", "bomb")  # the folder pretends that its module is installed
+    (here / "bomb.py").write_text(BOMB)
+    monkeypatch.setattr("privbandit_agents.zoo.plugins.LOADED", set())
+    before = set(sys.modules)
+    crafted(here, f"{module}:x")
+    crafted(here, "uniform", f"{module}:x/World-v0")
+    assert set(load_results(here)["agent"]) == {"x", "uniform"}
+    env = gym.make(LINEAR)
+    save(make("linucb", env), "agent.npz")
+    arrays, values = state.read("agent.npz")
+    state.write("agent.npz", arrays, {**values, "header": {**values["header"], "agent": f"{module}:x"}})
+    with pytest.raises(ValueError, match=r"agent.npz has no agent for this environment: the data name the module"):
+        load("agent.npz", env)
+    assert module not in set(sys.modules) - before and not list(here.rglob("RAN"))
+    assert not [path for path in here.iterdir() if path.name.startswith("report")]
+
+
+def entry_point(folder: Path, name: str, module: str) -> None:
+    """Write what an installer leaves of a package that extends us."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[privbandit.agents]\n{name} = {module}\n")
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit(3)", "raise RuntimeError", "1 / 0", "import nowhere_at_all"])
+def test_a_package_that_ends_the_program_does_not_end_it(end: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = here / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    (site / "ending.py").write_text(end)
+    entry_point(site, "ending", "ending")
+    with reading(), pytest.raises(ForeignModule, match="import ending first"):
+        import_named("ending")
+
+
+def test_an_agent_whose_module_is_imported_or_extends_us_is_loaded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(AGENTS, "mine", AGENTS["uniform"])  # so that what the modules register goes with the test
     site = here / "site"
     site.mkdir()
+    entry_point(site, "read_installed", "read_installed")
     env = gym.make(LINEAR)
     for folder, module in ((here, "read_own"), (site, "read_installed")):
         (folder / f"{module}.py").write_text(AGENT.format(module=module))

@@ -16,8 +16,8 @@ from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
 from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
-from privbandit_agents.audits.pairs.scenes import local_pairs
-from privbandit_agents.audits.views.reports import Contrast, flattened, padded
+from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
+from privbandit_agents.audits.views.reports import Contrast, numbers, padded
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -93,13 +93,14 @@ class LocalGame(AgentGame):
     def each_scene(self) -> Iterator[Scene]:
         """Yield what to try, server after server, each of which is made when it is asked for."""
         for words, env, server in self.servers(self):
-            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.pairs(env))
+            mine = allowed(self.pairs(env), server)
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in mine)
             if words.endswith(NEW) and not self.visits:
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
-                    for pair in pairs(env, others)
+                    for pair in allowed(pairs(env, others), server)
                     for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
                 )
 
@@ -131,7 +132,7 @@ class LocalGame(AgentGame):
         if all(isinstance(one, np.ndarray) and one.ndim and len(one) == rows for one in reports):
             if len({one.shape[1:] for one in reports}) == 1:  # all at once, which takes less time
                 reports, each, rows = [np.concatenate(reports)], len(reports) * each, len(reports) * rows
-        parts, told = [flattened(report, rows).reshape(each, -1) for report in reports], self.known(scene)
+        parts, told = [numbers(report, rows).reshape(each, -1) for report in reports], self.known(scene)
         width = max(part.shape[1] for part in parts)
         known = np.concatenate([told(report, each) for report in reports])
         return np.column_stack([known, np.concatenate([padded(part, width) for part in parts])])[:runs]
@@ -150,7 +151,7 @@ class LocalGame(AgentGame):
         records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
         reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
         reports, rows = agent.randomize(*reported), len(reported[2])
-        columns = np.column_stack([self.known(scene)(reports, rows), flattened(reports, rows)])
+        columns = np.column_stack([self.known(scene)(reports, rows), numbers(reports, rows)])
         return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:

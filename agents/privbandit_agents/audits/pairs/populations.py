@@ -113,7 +113,7 @@ def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str
         "answers of NaN": answered(np.full(users, np.nan)),
         "hardly any answers": answered(np.where(np.arange(users) % 8 == 8 - 1, most, np.nan)),  # one user in eight
     }
-    if agent.guarantee.notion == "reward":
+    if agent.guarantee.of_rewards:
         return found
     low, high = corners(env, first)
     shape = first.contexts.shape

@@ -52,13 +52,18 @@ def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> list[
         found += islice(arms(shape[0], one, other), 2)
         beyond = np.tile(BEYOND * one, (shape[0], 1))
         found.append(pair("features and reward beyond any clip", (beyond, 0, BEYOND), (beyond, 0, -BEYOND)))
-    if agent.guarantee.notion == "reward":
-        found = [pair for pair in found if alike(pair.records.contexts) and alike(pair.records.actions)]
-    return found
+    return allowed(found, agent)
+
+
+def allowed(found: list[Pair], agent: AnyAgent) -> list[Pair]:
+    """Return the pairs that an agent promises to hide: if rewards alone are protected, those that differ in these."""
+    if not agent.guarantee.of_rewards:
+        return found
+    return [pair for pair in found if alike(pair.records.contexts) and alike(pair.records.actions)]
 
 
 def alike(two: Array) -> bool:
-    return bool(np.array_equal(two[0], two[1]))
+    return bool(np.array_equal(two[0], two[1], equal_nan=two.dtype.kind == "f"))
 
 
 def pair(words: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> Pair:

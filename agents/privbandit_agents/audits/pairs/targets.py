@@ -44,7 +44,7 @@ def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:
     if isinstance(agent.action_space, Assortments):
         found["no purchase"] = Record(far, action, -1.0)
         found["a near record with no purchase"] = Record(near, action, -1.0)
-    if agent.guarantee.notion != "reward":
+    if not agent.guarantee.of_rewards:
         return found
     found["no answer to speak of"] = Record(far, action, 0.0)
     return {name: record for name, record in found.items() if record.context is far and record.action is action}

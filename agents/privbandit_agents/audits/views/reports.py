@@ -1,7 +1,9 @@
-"""Reports of any shape as numbers, and statistics that separate two samples of them."""
+"""Whatever leaves as bytes, features of these as numbers, and statistics that separate two samples of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,50 +17,116 @@ CUT = 8.0
 """Features of a classifier are cut at this number of standard deviations."""
 
 
-def flattened(report: object, users: int) -> Floats:
-    """Return the reports of n users as rows of numbers, shape (n, D).
+def encoded(thing: object) -> bytes:
+    """Return the canonical encoding of whatever leaves a device or a server, or of a state: equal bytes, equal things.
 
-    Tuples, mappings and dataclasses are made of parts. A list of n items has one item for each user. An array whose
-    first axis does not count the users was sent by all of them alike.
+    Types, dtypes, shapes, lengths, keys in their order, signs of zero and payloads of NaN are all in it.
 
     Raises:
-        TypeError: a part that does not consist of real numbers.
+        TypeError: a part that no bytes can be made of.
     """
-    if isinstance(report, list) and len(report) == users:
-        return stacked([flattened(item, 1)[0] for item in report])
-    parts = parts_of(report)
-    if parts is not None:
-        return np.concatenate([np.zeros((users, 0)), *(flattened(part, users) for part in parts)], axis=1)
-    values = np.asarray(report)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"an audit reads reports made of real numbers; got {type(report).__name__}.")
-    values = values.astype(np.float64)
-    farthest = 1e30  # no sum of squares overflows
-    if not (np.abs(values) <= farthest).all():
-        values = np.clip(np.nan_to_num(values, nan=1e4), -farthest, farthest)  # NaN is no number that reports have
-    if values.ndim and len(values) == users:
-        return values.reshape(users, -1)
-    return np.tile(values.ravel(), (users, 1))
+    parts = (part if isinstance(part, bytes) else part.tobytes() for part in pieces(thing))
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
-def parts_of(report: object) -> list[object] | None:
-    """Return the parts of a nested report, or None if it is a single one."""
-    if report is None:
-        return []
-    if isinstance(report, Mapping):
-        return [report[key] for key in sorted(report, key=str)]
-    if is_dataclass(report):
-        return [getattr(report, field.name) for field in fields(report)]
-    return list(report) if isinstance(report, tuple | list) else None
+def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> Iterator[bytes | Array]:
+    """Yield the canonical encoding in order: bytes of the structure, and arrays of numbers.
+
+    Of containers these are the parts; of other objects, what pickle would keep. With ``users`` an array or a list with
+    a row for each of them is one of rows, and their number is no structure.
+    """
+    kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    parts: Iterable[object] = ()
+    if any(thing is one for one in within):
+        kind, parts = f"{kind} {within.index(thing)} again", ()
+    elif isinstance(thing, np.generic) or type(thing) is np.ndarray:
+        kind += thing.dtype.str + str(("n", *thing.shape[1:]) if users and thing.shape[:1] == (users,) else thing.shape)
+        if thing.dtype.kind in "biufcmM":
+            yield kind.encode()
+            yield np.asarray(thing)
+            return
+        parts = np.asarray(thing).ravel().tolist()
+    elif users and isinstance(thing, list) and len(thing) == users:
+        yield kind.encode()
+        yield stacked([numbers(item)[0] for item in thing])
+        return
+    elif isinstance(thing, bool | float | complex) or (isinstance(thing, int) and -(2**63) <= thing < 2**63):
+        yield kind.encode()
+        yield np.asarray(thing)
+        return
+    elif isinstance(thing, str | bytes | bytearray | int):
+        text = str(thing).encode() if isinstance(thing, int) else thing
+        text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        yield f"{kind} {len(text)}".encode()
+        yield np.frombuffer(text, np.uint8)
+        return
+    elif isinstance(thing, Mapping):
+        parts = [part for pair in thing.items() for part in pair]
+    elif isinstance(thing, set | frozenset):
+        parts = sorted(map(encoded, thing))
+    elif isinstance(thing, list | tuple):
+        parts = thing
+    elif isinstance(thing, type | FunctionType | BuiltinFunctionType | ModuleType):
+        kind += f" {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing.__name__)}"
+        if isinstance(thing, FunctionType):  # what it holds
+            parts = vars(thing), [cell.cell_contents for cell in thing.__closure__ or ()]
+    elif thing is not None:
+        try:
+            made = thing.__reduce_ex__(4)
+        except Exception as error:
+            said = f"no bytes can be made of {type(thing).__name__}; send numbers, text, or what is made of them."
+            raise TypeError(said) from error
+        parts = [made] if isinstance(made, str) else [*made[:3], *map(list, (part or () for part in made[3:5]))]
+    parts = list(parts)
+    yield f"{kind} {len(parts)}".encode()
+    for part in parts:
+        yield from pieces(part, users, (*within, thing))
+
+
+def numbers(report: object, users: int = 1) -> Floats:
+    """Return features of the encoded reports of n users, shape (n, 1 + D).
+
+    The first says how many numbers there are, and by its fraction, a checksum, with which types, shapes and keys. The
+    others are the numbers of which there are: keys and text are numbers, too. One that was sent for all users is in
+    every row.
+    """
+    structure, columns = b"", [np.zeros((users, 1))]
+    for piece in pieces(report, users):
+        if isinstance(piece, bytes):
+            structure += piece
+            continue
+        values = read(piece)
+        counts = piece.ndim and len(piece) == users
+        columns.append(values.reshape(users, -1) if counts else np.tile(values.ravel(), (users, 1)))
+    found = np.concatenate(columns, axis=1)
+    found[:, 0] = found.shape[1] + zlib.crc32(structure) / 2**33
+    return found
+
+
+def read(values: Array) -> Floats:
+    """Return numbers of every kind as numbers in [-2e30, 2e30] that differ where these do, and keep their order.
+
+    The zero below 0 is a number of its own, and NaN is one for each payload.
+    """
+    if values.dtype.kind in "cmM":
+        values = values[..., None].view(np.int64 if values.dtype.kind in "mM" else values.real.dtype)
+    found, far = values.astype(np.float64), 1e30  # no sum of squares overflows
+    size = np.abs(found)
+    if not (size <= far).all():
+        bits = found.view(np.uint64)
+        payload = 1e3 + 2**14 * (bits >> np.uint64(63)) + (bits & np.uint64(2**51 - 1)) / 2**37
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.copysign(far * (1 + np.minimum(np.log10(size / far), 1e3) / 1e3), found)
+        found = np.where(size <= far, found, np.where(np.isnan(found), payload, beyond))
+    return np.where((found == 0) & np.signbit(found), -1e-200, found)
 
 
 def stacked(rows: list[Floats]) -> Floats:
-    """Return rows of numbers as one array, the short ones filled up with zeros, and their lengths if they differ."""
-    lengths = np.array([len(row) for row in rows])
-    out = np.zeros((len(rows), lengths.max()))
+    """Return rows of numbers as one array, the short ones filled up with zeros; none for no rows."""
+    out = np.zeros((len(rows), max(map(len, rows), default=0)))
     for row, values in zip(out, rows, strict=True):
         row[: len(values)] = values
-    return out if (lengths == lengths[0]).all() else np.column_stack([lengths, out])
+    return out
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records
-from privbandit_agents.audits.views.reports import flattened
+from privbandit_agents.audits.views.reports import numbers
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.publish import Publication, Publisher
 
@@ -17,8 +17,8 @@ class Look(NamedTuple):
 
     Attributes:
         users: who were served.
-        release: as numbers, shape (D,).
-        news: publications since the look before, as numbers, shape (D',).
+        release: its features, shape (D,).
+        news: those of the publications since the look before, shape (D',).
         frozen: ``frozen_rounds`` of the agent.
         chosen: actions towards the probes; empty if there are none.
         released: the release itself, which the agent may change later.
@@ -50,9 +50,9 @@ class Board:
 
     def __call__(self, made: Publication) -> Any:
         released = made.draw()
-        self.news.append(numbers(released))
+        self.news.append(numbers(released)[0])
         if self.exact is None:
-            exact = numbers(made.exact)
+            exact = np.append(self.news[0][:1], numbers(made.exact)[0, 1:])  # of the structure that is released
             self.exact = exact if len(exact) == len(self.news[0]) else np.zeros(0)
         return released
 
@@ -76,7 +76,7 @@ def transcript(
         chosen = np.zeros(0) if probes is None else np.asarray(agent.select_action(probes))
         news, board.news = np.concatenate([np.zeros(0), *board.news]), []
         released = getattr(agent, "release", None)
-        return Look(users, numbers(released), news, agent.frozen_rounds(), chosen, released)
+        return Look(users, numbers(released)[0], news, agent.frozen_rounds(), chosen, released)
 
     yield look()
     for block in script:
@@ -143,11 +143,3 @@ def added(told: Floats, news: Floats) -> Floats:
     """Return the sum of two lists of numbers, the shorter of which counts as 0 at its end."""
     length = max(len(told), len(news))
     return np.pad(told, (0, length - len(told))) + np.pad(news, (0, length - len(news)))
-
-
-def numbers(release: object) -> Floats:
-    """Return a release as numbers, shape (D,); one that has others has none."""
-    try:
-        return np.asarray(flattened(release, 1)[0])
-    except TypeError:
-        return np.zeros(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.names import check_folder
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
 from privbandit_agents.zoo.reading import reading
 
@@ -33,6 +34,7 @@ def load_results(folder: str | Path, final: bool = False) -> "pl.DataFrame":
 
     Raises:
         FileNotFoundError: the folder has no results of trials.
+        ValueError: a folder inside it is a link.
     """
     from privbandit_agents.experiments.analysis.frame import as_frame
 
@@ -49,6 +51,7 @@ def load_trials(
 
     Agents and environments that are neither here nor installed are not imported; their defaults are not compared.
     """
+    check_folder(folder)
     trials = Path(folder) / "trials"
     names = (
         sorted(name for name in os.listdir(trials) if name.endswith(".json") and name[:-5] not in but)
@@ -96,7 +99,7 @@ def check_defaults(path: Path, finished: Finished, known: dict[str, Any]) -> Non
     if cell not in known:
         try:
             known[cell] = Trial(**finished.job).settings
-        except Exception:  # of a package that is not here
+        except (Exception, SystemExit):  # of a package that is not here
             known[cell] = None
     if known[cell] is not None:
         check_settings(path, finished.settings, known[cell])

@@ -133,7 +133,7 @@ def ranks(frame: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
 def finals(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the last row of every trial, with the group of its agent."""
     rows = frame.filter(pl.col("checkpoint") == pl.col("horizon"))
-    private = pl.col("notion").is_in(["local", "shuffle", "joint", "reward"]).fill_null(False)
+    private = (pl.col("notion") != "none").fill_null(False)
     return rows.with_columns(group=pl.when(private).then(pl.lit(PRIVATE)).otherwise(pl.lit(OPEN)))
 
 

@@ -44,6 +44,8 @@ DASHES: dict[str, Any] = {
     "local": (0, (1.6, 1.2)),
     "shuffle": (0, (6, 1.5, 1, 1.5)),
     "reward": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    "shuffle-reward": (0, (6, 1.5, 1, 1.5, 1, 1.5, 1, 1.5)),
+    "local-reward": (0, (1.6, 1.2, 4, 1.2)),
 }
 """How a line is drawn by the privacy of its agent."""
 NOTIONS = {
@@ -52,6 +54,8 @@ NOTIONS = {
     "joint": "joint privacy",
     "shuffle": "shuffle privacy",
     "local": "local privacy",
+    "shuffle-reward": "shuffle privacy of rewards",
+    "local-reward": "local privacy of rewards",
 }
 MARKERS = ("", "o", "s", "^", "D", "v", "P", "X")
 """If there are more agents than colors, a marker separates those of one color."""
@@ -153,10 +157,10 @@ def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Fi
     return figure, axes[:panels]
 
 
-def save(figure: Figure, path: Path, formats: Sequence[str] = ()) -> None:
-    """Write a figure as a PNG, and in other formats beside it."""
+def save(figure: Figure, path: Path, formats: Sequence[str] = (), follow: bool = False) -> None:
+    """Write a figure as a PNG, and in other formats beside it; ``follow`` links if the user named the path."""
     for kind in dict.fromkeys(("png", *formats)):
-        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb") as file:
+        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb", follow=follow) as file:
             figure.savefig(file, format=kind)
 
 

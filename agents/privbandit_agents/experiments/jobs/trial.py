@@ -217,7 +217,8 @@ class Trial:
         arrays = {name: array.astype(np.float64) for name, array in found.items()}
         tally = getattr(agent, "tally", {})
         arrays |= {name: np.full(len(result.checkpoints), tally[name]) for name in TALLIES if name in tally}
-        numbers = {key: getattr(agent.guarantee, key) for key in ("notion", "epsilon", "delta", "rho")}
+        numbers = {key: getattr(agent.guarantee, key) for key in ("epsilon", "delta", "rho")}
+        numbers["notion"] = agent.guarantee.kind
         promise = {"played": agent.name, "privacy": agent.guarantee.words, "guarantee": numbers}
         visits = visits_of(env, self.horizon)
         notes = {"simulation": result.simulation, **promise, "visits": visits}
@@ -231,7 +232,7 @@ def known_defaults(agent: str) -> dict[str, Any]:
     try:
         with reading():
             return agent_defaults(agent)
-    except Exception:
+    except (Exception, SystemExit):
         return {}
 
 

@@ -2,8 +2,10 @@
 // What is drawn: curves and frontiers of the environment that is chosen, filtered by agent, epsilon and privacy.
 const data = JSON.parse(document.getElementById("data").textContent);
 const MOST = 12; // lines that are told apart in one chart
-const DASHES = { none: [1, 0], joint: [8, 3], local: [2, 2], shuffle: [8, 3, 2, 3], reward: [8, 3, 2, 3, 2, 3] };
-const NAMES = { none: "not private", joint: "joint", local: "local", shuffle: "shuffle", reward: "rewards" };
+const DASHES = { none: [1, 0], joint: [8, 3], local: [2, 2], shuffle: [8, 3, 2, 3], reward: [8, 3, 2, 3, 2, 3],
+  "shuffle-reward": [8, 3, 2, 3, 2, 3, 2, 3], "local-reward": [2, 2, 5, 2] };
+const NAMES = { none: "not private", joint: "joint", local: "local", shuffle: "shuffle", reward: "rewards",
+  "shuffle-reward": "rewards, shuffle", "local-reward": "rewards, local" };
 const control = (name) => document.getElementById(name);
 const chosen = () => ({
   env: control("env").value,

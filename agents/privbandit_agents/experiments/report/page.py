@@ -26,7 +26,9 @@ from privbandit_envs.files import atomic
 PROMISED = {
     "joint": "If what others are offered may reveal little of one user's record",
     "shuffle": "If shuffled messages may reveal little of one user's record",
+    "shuffle-reward": "If shuffled messages may reveal little of one user's reward, and contexts are public",
     "local": "If a device's report may reveal little of its user's record",
+    "local-reward": "If a device's report may reveal little of its user's reward, and contexts are public",
     "reward": "If offers may reveal little of one user's reward, and contexts are public",
 }
 """The promise of each notion, as the beginning of a sentence."""
@@ -45,7 +47,7 @@ def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[P
         UsageError: the extra ``report``, which has the code that draws in a browser, is not installed.
     """
     text = page(frame, title, audits, library())
-    with atomic(path) as file:
+    with atomic(path, follow=True) as file:
         file.write(text)
 
 

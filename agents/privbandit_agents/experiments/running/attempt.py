@@ -7,7 +7,7 @@ from pathlib import Path
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job
 from privbandit_agents.experiments.jobs.trial import Outcome, Trial
-from privbandit_agents.experiments.names import result_path, unfinished
+from privbandit_agents.experiments.names import check_folder, result_path, unfinished
 from privbandit_agents.experiments.store.locks import BusyError, lock, started
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
@@ -67,6 +67,7 @@ def run_trial(
     Raises:
         BusyError: another process is running the trial and ``wait`` is False.
     """
+    check_folder(folder)
     return Outcome.of(run_job(trial, Desk(Path(folder), save_every, on_checkpoint), wait))
 
 

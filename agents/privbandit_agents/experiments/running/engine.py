@@ -20,7 +20,7 @@ from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from rich.console import Console
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Job
-from privbandit_agents.experiments.names import result_path
+from privbandit_agents.experiments.names import check_folder, result_path
 from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all
 from privbandit_agents.experiments.running.cluster import dask_cluster
 from privbandit_agents.experiments.running.progress import Bar
@@ -106,8 +106,10 @@ def run_jobs(
 
     Raises:
         KeyboardInterrupt: it was stopped; the message gives the progress.
+        ValueError: a folder inside the folder is a link.
     """
     folder, engine = Path(folder).absolute(), engine or Engine()
+    check_folder(folder)
     wanted = {job.name: job for job in jobs}
     ends: dict[str, Finished | Failure] = {}
     with Bar(wanted.values(), console or Console(quiet=True)) as bar:

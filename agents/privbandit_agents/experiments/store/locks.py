@@ -24,6 +24,8 @@ def lock(folder: str | Path, name: str, wait: bool = True) -> Iterator[None]:
     """
     path = unfinished(folder, name, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        path.unlink()
     try:
         with FileLock(path, timeout=-1 if wait else 0, mode=0o666):  # whoever shares the folder may take it over
             yield

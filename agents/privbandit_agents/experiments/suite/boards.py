@@ -22,7 +22,7 @@ from privbandit_agents.experiments.analysis.statistics import (
 from privbandit_agents.experiments.suite.records import PERSON, VISIT, Record
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name
 
-NOTIONS = ("none", "reward", "joint", "shuffle", "local")
+NOTIONS = ("none", "reward", "joint", "shuffle-reward", "shuffle", "local-reward", "local")
 
 
 READING = (

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privbandit_agents.experiments.analysis.statistics import Interval
-from privbandit_agents.experiments.drawing.style import PALETTE, STYLE
+from privbandit_agents.experiments.drawing.style import PALETTE, STAMP, STYLE
 from privbandit_agents.experiments.report.html_table import Column, table
 from privbandit_agents.experiments.suite.boards import (
     READING,
@@ -50,6 +50,7 @@ class Sheet:
         conformance: what ``check_agent`` found, in a sentence.
         audit: what the audit found, in a sentence.
         passed: whether ``check_agent`` passed.
+        refuted: whether the audit refuted the claim: it has no rank then.
         memory: MiB at the peak of a short run; None: not measured.
         failures: sentences on runs that failed.
     """
@@ -63,6 +64,7 @@ class Sheet:
     conformance: str
     audit: str
     passed: bool
+    refuted: bool = False
     memory: float | None = None
     failures: Sequence[str] = field(default=())
 
@@ -93,7 +95,10 @@ class Sheet:
                 {
                     **{"board": board.title, "family": board.family, "notion": board.notion, "unit": board.unit},
                     **{"score": mine.score.value, "low": mine.score.low, "high": mine.score.high},
-                    **{"rank": mine.rank, "of": sum(place.rank is not None for place in places.values())},
+                    **{
+                        "rank": None if self.refuted else mine.rank,
+                        "of": sum(place.rank is not None for place in places.values()),
+                    },
                     **{"played": mine.played, "tasks": len(asked), "best": best},
                     "best_score": others[best].score.value if best else None,
                 }
@@ -149,8 +154,9 @@ class Sheet:
 
     def headlines(self) -> Iterator[str]:
         """Yield the answer in sentences."""
-        if not self.passed:
-            yield f"Not to be compared: {self.conformance}"
+        for wrong, told in ((not self.passed, self.conformance), (self.refuted, self.audit)):
+            if wrong:
+                yield f"Not to be compared: {told}"
         told = "" if self.record.notion == OPEN else f"At epsilon = {self.epsilon:g}: "
         parts = [f"{row['board']} {shown(row)}, {rank_of(row)}" for row in self.rows()]
         if (whole := self.overall(self.epsilon)) is not None:
@@ -166,7 +172,7 @@ class Sheet:
         told = {"suite": self.suite.version, **record, "epsilon": self.epsilon, "seeds": self.seeds, "boards": boards}
         if (whole := self.overall(self.epsilon)) is not None:
             told["overall"] = [rounded(one) for one in (whole.value, whole.low, whole.high)]
-        told |= {"passed": self.passed, "conformance": self.conformance, "audit": self.audit}
+        told |= {"passed": self.passed, "refuted": self.refuted, "conformance": self.conformance, "audit": self.audit}
         return {**told, "times": {"users_a_second": speed, "mib": self.memory}, "made": made()}
 
     def page(self) -> str:
@@ -174,7 +180,7 @@ class Sheet:
         with matplotlib.rc_context(STYLE):
             pictures = "".join(map(embedded, self.pictures()))
         css = files("privbandit_agents.experiments.report").joinpath("page.css").read_text(encoding="utf-8")
-        first = "" if self.passed else " class=warning"
+        first = "" if self.passed and not self.refuted else " class=warning"
         lines = [html.escape(line) for line in self.headlines()]
         parts = {
             "title": html.escape(f"Score of {self.record.agent}, suite {self.suite.version}"),
@@ -253,6 +259,7 @@ class Sheet:
             for axis, draw in zip(panels.values(), (self.draw_groups, self.draw_curve, self.draw_profile), strict=True):
                 draw(axis, self.colors)
             self.legend(figure, panels["curve"])
+            self.mark(figure)
         return figure
 
     def pictures(self) -> Iterator[Figure]:
@@ -262,7 +269,13 @@ class Sheet:
             axis = figure.subplots()
             draw(axis, self.colors)
             self.legend(figure, axis)
+            self.mark(figure)
             yield figure
+
+    def mark(self, figure: Figure) -> None:
+        """Write into a picture's corner that the audit refuted the claim."""
+        if self.refuted:
+            figure.text(0.99, 0.995, "claim REFUTED, not ranked", **STAMP)
 
     @property
     def colors(self) -> dict[Board, str]:

@@ -367,10 +367,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
         alive, level = self.left[self.open], self.level[self.open]
         within = 2 * self.config.steepness * 2.0 ** (-level * self.config.exponent / self.dim)
         noise = np.sqrt(squares[:, None, :] + squares[:, :, None])
-        import os
-
-        KAPPA = float(os.environ.get("KAPPA", "2"))
-        ahead = means[:, None, :] - means[:, :, None] > np.maximum(noise, KAPPA * within[:, None, None])
+        ahead = means[:, None, :] - means[:, :, None] > np.maximum(noise, 2 * within[:, None, None])
         alive = alive & ~(ahead & alive[:, None, :]).any(axis=2)
         self.left[self.open] = alive
         known = np.where(alive, np.sqrt(squares), 0.0).max(axis=1) <= within

@@ -115,7 +115,9 @@ def test_numbers_of_numpy_are_numbers(name: str, epsilon: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"), [(1e300, "or be infinite; got 1e+300"), (10**400, "at most 1e+300, or infinite; got more")]
+    ("epsilon", "words"),
+    [(1e300, "or be infinite; got 1e+300"), (10**400, "at most 1e+300, or infinite; got more")],
+    ids=["1e300", "10**400"],
 )
 def test_a_budget_beyond_floats_is_refused_in_a_true_sentence(epsilon: Any, words: str) -> None:
     for name in ("jdp-linucb", "ldp-linucb", "clipped-iht", "auto-joint", "auto-local"):

@@ -16,7 +16,7 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
-from privbandit_agents.joint.settings import JointSettings
+from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.accounting.costs import Cost, approximate, zcdp
@@ -56,7 +56,7 @@ class Config(JointSettings):
     """
 
     epsilon: Budget = 1.0
-    delta: Open01 = 0.01
+    delta: Open01 = DELTA
     preset: Literal["text", "authors"] = "text"
     s: Count = 10
     eta: Positive = FROM_PRESET

@@ -26,8 +26,9 @@ $(VENV)/.dev: $(VENV)/.run
 	$(PIP) -e ".[bench,rl,data,cluster,accounting,secure,pandas,report,service,tune,notebooks,browser,dev]"
 	@touch $@
 
-$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e ".[docs]"
+$(VENV)-docs/.made: pyproject.toml constraints.txt | $(BIN)/python  # apart, so that what the extra lacks is seen
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
 demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about a minute; a first figure in seconds)
@@ -88,8 +89,8 @@ format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.docs  ## build the documentation into site/; python -m http.server -d site shows it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(VENV)-docs/.made  ## build the documentation into site/; python -m http.server -d site shows it
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
 
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce envelope-linear, ...
 	$(BIN)/python benchmarks/speed.py
@@ -101,4 +102,4 @@ bench-sweeps: $(VENV)/.dev  ## measure what sweeps cost beyond their trials, and
 	$(BIN)/python benchmarks/sweeps.py
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(VENV)-clients $(VENV)-lowest $(VENV)-extras build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-clients $(VENV)-lowest $(VENV)-extras build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

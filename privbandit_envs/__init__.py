@@ -12,12 +12,22 @@ from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments
 from privbandit_envs.vector_env import BanditVectorEnv
-from privbandit_envs.wrappers import FlattenContext, PerArm, RecordRegret, RegretCurve, ScoreAction
+from privbandit_envs.wrappers import AsBandit, FlattenContext, PerArm, RecordRegret, RegretCurve, ScoreAction
 
 if TYPE_CHECKING:
     from privbandit_envs.testing import check_bandit_env
 
-__all__ = ["ENV_IDS", "ArmProblem", "Assortments", "BanditEnv", "BanditVectorEnv", "Problem", "Served", "Support"]
+__all__ = [
+    "ENV_IDS",
+    "ArmProblem",
+    "AsBandit",
+    "Assortments",
+    "BanditEnv",
+    "BanditVectorEnv",
+    "Problem",
+    "Served",
+    "Support",
+]
 __all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
 __all__ += ["__version__", "check_bandit_env", "from_table", "register"]
 

@@ -318,8 +318,9 @@ class ArmRounds(Rounds):
 
     def __init__(self, problem: ArmProblem, users: Array, rng: Generator) -> None:
         self.contexts = problem.observe(users)
-        self.means = problem.means(users)
-        self.rewards = problem.rewards(self.means, rng)
+        shape = (len(users), int(problem.action_space.n))
+        self.means = checked(problem.means(users), shape, problem, "means")
+        self.rewards = checked(problem.rewards(self.means, rng), shape, problem, "rewards")
         self.best = self.means.argmax(axis=1)
         self.best_reward = self.means.max(axis=1)
         self.n_arms = int(problem.action_space.n)
@@ -358,6 +359,13 @@ class ArmRounds(Rounds):
         if arms.size and not (arms.min() >= 0 and arms.max() < self.n_arms):
             raise ValueError(f"actions must be arms 0, ..., {self.n_arms - 1}; got {arms.min()} to {arms.max()}.")
         return arms
+
+
+def checked(array: Array, shape: tuple[int, ...], problem: Problem, method: str) -> Array:
+    """Return what a method of a problem gave, or raise ValueError: it has another shape."""
+    if np.shape(array) != shape:
+        raise ValueError(f"{type(problem).__name__}.{method}() must return shape {shape}; got {np.shape(array)}.")
+    return array
 
 
 def mixed(own: Array, noise: Array, spread: float) -> Array:

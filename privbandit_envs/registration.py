@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from privbandit_envs.validate import shown
+
 if TYPE_CHECKING:
     from privbandit_envs.datasets.frames import Table
 
@@ -27,12 +29,16 @@ def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) ->
 
     Raises:
         ValueError: the id belongs to another problem.
+        TypeError: a class in place of its name.
 
     Examples:
         >>> register("privbandit/Linear-v0", "clinic.dosage:DosageProblem")
         Traceback (most recent call last):
         ValueError: privbandit/Linear-v0 is registered for another problem; choose another name or version.
     """
+    if not isinstance(problem, str):  # a saved trial names it
+        named = f"{getattr(problem, '__module__', 'module')}:{getattr(problem, '__qualname__', 'Class')}"
+        raise TypeError(f"problem must be the name of a class, such as {named!r}; got {shown(problem)}.")
     if id in gym.registry:
         if gym.registry[id].kwargs.get("problem") != problem:
             raise ValueError(f"{id} is registered for another problem; choose another name or version.")

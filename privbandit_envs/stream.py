@@ -15,7 +15,7 @@ from privbandit_envs.changing.masks import Masks, Presence, refuse_absent, share
 from privbandit_envs.changing.people import Ids, Returns, order_of
 from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.population import Population
-from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced, checked
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
@@ -308,6 +308,8 @@ class UserStream:
             n = min(left, self.problem.unchanged(self._drawn))
             world = self.problem.at(self._drawn)
             users, people = self._come(world, n)
+            if type(world).observe is Problem.observe:
+                checked(users, (n, *(world.observation_space.shape or ())), world, "contexts")
             parts.append(world.rounds(users, self._outcomes))
             if people is not None:
                 who.append(people)

@@ -25,8 +25,7 @@ LONGEST = 60
 def number(**named: float) -> float:
     """Return a finite number."""
     ((name, value),) = named.items()
-    a_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not a_number or not is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not is_finite(value):
         raise ValueError(f"{name} must be a finite number; got {shown(value)}.")
     return value
 
@@ -210,10 +209,11 @@ def reported(info: Mapping[str, object], env: object, *keys: str) -> None:
         ValueError: a key is missing: the environment is no bandit.
 
     Examples:
-        >>> reported({"TimeLimit.truncated": False}, "CartPole-v1", "feedback", "regret")
+        >>> reported({"TimeLimit.truncated": False}, "CartPole-v1", "feedback", "regret")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: CartPole-v1 is not a bandit: the info of a step has no 'feedback' and no 'regret'.
+        ValueError: CartPole-v1 is not a bandit: ... has no 'feedback' and no 'regret'; privbandit_envs.AsBandit...
     """
     missing = [repr(key) for key in keys if key not in info]
     if missing:
-        raise ValueError(f"{env} is not a bandit: the info of a step has no {' and no '.join(missing)}.")
+        lacks = f"the info of a step has no {' and no '.join(missing)}"
+        raise ValueError(f"{env} is not a bandit: {lacks}; privbandit_envs.AsBandit(env, best=...) adds it.")

@@ -1,4 +1,4 @@
-"""Wrappers that measure regret, flatten contexts, and turn scores into assortments."""
+"""Wrappers that measure regret, make bandits of other environments, flatten contexts, and offer by scores."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -248,6 +248,40 @@ class PerArm(gym.ObservationWrapper[Array, Any, Array], RecordConstructorArgs):
         rows = np.zeros((self.n_arms, self.n_arms, len(block)), self.observation_space.dtype)
         rows[np.arange(self.n_arms), np.arange(self.n_arms)] = block
         return rows.reshape(self.n_arms, -1)
+
+
+class AsBandit(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
+    """Play any Gymnasium environment as a bandit: a step is a user, the observation its context.
+
+    ``info["feedback"]`` is the reward, and ``info["regret"]`` is ``best`` less the reward: regret with the noise of
+    rewards, which has the mean of regret if ``best`` is the mean reward of the best action.
+
+    Args:
+        env: whose next observation depends on no action; else the future reward of an action is not seen.
+        best: the mean reward of the best action, or a function of the context that returns it.
+
+    Examples:
+        >>> env = AsBandit(gym.make("CartPole-v1"), best=1.0)
+        >>> _ = env.reset(seed=0)
+        >>> env.step(0)[4]
+        {'feedback': 1.0, 'regret': 0.0}
+    """
+
+    def __init__(self, env: gym.Env[Array, Any], best: float | Callable[[Array], float]) -> None:
+        RecordConstructorArgs.__init__(self, best=best)
+        super().__init__(env)
+        self.best = best
+
+    def reset(self, **kwargs: Any) -> tuple[Array, dict[str, Any]]:
+        self._context, info = self.env.reset(**kwargs)
+        return self._context, info
+
+    def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
+        context, reward, terminated, truncated, info = self.env.step(action)
+        best = self.best(self._context) if callable(self.best) else self.best
+        self._context = context
+        told = {"feedback": float(reward), "regret": float(best) - float(reward)}
+        return context, reward, terminated, truncated, info | told
 
 
 class ScoreAction(gym.ActionWrapper[Array, Any, Any], RecordConstructorArgs):

@@ -171,6 +171,36 @@ def test_every_table_in_a_file_is_drawn_beside_its_command() -> None:
     assert [path.name for path in DOCS.rglob("*.csv") if path not in drawn and f"({path.name})" not in linked] == []
 
 
+def tables() -> list[tuple[Path, Path]]:
+    """Return (page, file) of every table in a file that a page draws."""
+    found = [
+        (page, re.findall(r"^\[.+\]\(([\w./-]+\.csv)\)$", page.read_text(), flags=re.MULTILINE))
+        for page in sorted(DOCS.rglob("*.md"))
+    ]
+    return [(page, (page.parent / place).resolve()) for page, places in found for place in places]
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_every_table_has_the_columns_that_its_page_expects() -> None:
+    """``tables_of_docs.csv`` says which; a table that takes another's place has others."""
+    _, *expected = rows_of(Path(__file__).parent / "tables_of_docs.csv")
+    found = [[page.relative_to(DOCS).as_posix(), path.name, " | ".join(rows_of(path)[0])] for page, path in tables()]
+    assert found == expected
+
+
+def test_no_table_has_the_rows_of_another_or_a_row_as_its_head() -> None:
+    bodies: dict[tuple[str, ...], Path] = {}
+    paths = list(dict.fromkeys(path for _, path in tables()))
+    for path in paths:
+        for row in rows_of(path)[1:]:
+            assert bodies.setdefault(tuple(row), path) == path, f"{path.name} and {bodies[tuple(row)].name}: {row}"
+    assert [path.name for path in paths if tuple(rows_of(path)[0]) in bodies] == []
+
+
 PARTS = (
     "**Setting.**",
     "## Claim",

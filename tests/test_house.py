@@ -28,6 +28,13 @@ def test_no_agent_inherits_from_more_than_three_classes_in_a_row(agent: str) -> 
     assert generations(AGENTS[agent].load()) <= 4
 
 
+def test_no_algorithm_reads_a_variable_of_the_environment() -> None:
+    """Settings are all that a result depends on: commands, texts and the place of files alone ask the system."""
+    asking = [name for name, source in SOURCES.items() if "os.environ" in source or "getenv" in source]
+    allowed = ("privbandit_agents.cli.", "privbandit_agents.experiments.", "privbandit_envs.datasets.store")
+    assert asking and [name for name in asking if not name.startswith(allowed)] == []
+
+
 def generations(cls: type) -> int:
     ours = [base for base in cls.__bases__ if base.__module__.startswith("privbandit_")]
     return 1 + max(map(generations, ours), default=0)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         labels_of_contexts,
         n_arms,
         next_change,
+        no_context,
+        one_context,
     )
     from privbandit_agents.base.learning import LearningAgent
     from privbandit_agents.base.present import choose_present
@@ -98,6 +100,7 @@ __all__ = [
 ]
 __all__ += ["Budget", "Count", "Fraction", "Growth", "NonNegative", "Positive", "PrivateSettings", "Settings"]
 __all__ += ["arms_or_context", "arms_with_features", "assortments", "labels_of_contexts", "n_arms", "next_change"]
+__all__ += ["no_context", "one_context"]
 __all__ += [
     "Explore",
     "Log",
@@ -123,7 +126,7 @@ _homes = {
     ".playing.board": "LogRegret",
     ".playing.many": "play_many",
     ".base.agent": "Agent CentralAgent Guarantee LocalAgent arms_or_context arms_with_features assortments "
-    "labels_of_contexts n_arms next_change",
+    "labels_of_contexts n_arms next_change no_context one_context",
     ".base.learning": "LearningAgent",
     ".base.shuffling": "ShuffleAgent",
     ".playing.play": "Result play",

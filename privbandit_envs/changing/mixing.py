@@ -23,7 +23,7 @@ OTHERS = (
 )
 PER_USER = {
     "gymnasium": frozenset(f"{OBSERVATIONS} {OTHERS}".split()),
-    "privbandit_envs": frozenset("FlattenContext PerArm RecordRegret RecordVectorRegret ScoreAction".split()),
+    "privbandit_envs": frozenset("AsBandit FlattenContext PerArm RecordRegret RecordVectorRegret ScoreAction".split()),
     "stable_baselines3": frozenset({"Monitor"}),
 }
 """Wrappers that look at one user at a time, by the package that has them."""

@@ -1,8 +1,11 @@
 """Tables of yours: CSV and parquet files, data frames of pandas and polars, or arrays by name."""
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
@@ -23,6 +26,11 @@ Table: TypeAlias = "str | Path | Mapping[str, Any] | Any"
 """The path of a CSV or parquet file, a data frame, or arrays by name."""
 HELD = Lock()
 """Held by whoever has this process's stderr turned aside."""
+FORMATS = {
+    b"\x1f\x8b": "compressed by gzip: unpack it with gunzip",
+    b"PK": "a zip archive, or a sheet of Excel: unpack it, or save the sheet as CSV",
+}
+"""What files that are no table begin with, and what to do with them."""
 YES, NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 
 
@@ -55,7 +63,7 @@ def labelled(table: Table, label: str, public: str | None = None) -> Dataset:
     labels = columns[label]
     if len(gone := np.flatnonzero(nothing(labels))):
         raise ValueError(f"column {shown(label)} has no label in row {gone[0]}; fill it in or leave the row out.")
-    y, label_names = encode(labels.tolist())
+    y, label_names = numbered(columns, label)
     if len(label_names) < 2:
         raise ValueError(f"column {shown(label)} must have at least two different labels; got {shown(label_names)}.")
     return Dataset(matrix(columns, names), y, label_names, tuple(names), flags(columns, public))
@@ -65,7 +73,7 @@ def armed(table: Table, user: str, reward: str, public: str | None = None) -> Ar
     """Return a table with one row for each arm of each person; arms are in the order of their rows."""
     columns = columns_of(table)
     names = feature_names(columns, {"user": user, "reward": reward, "public": public})
-    who, people = encode(columns[user].tolist())
+    who, people = numbered(columns, user)
     sizes = np.bincount(who)
     if len(other := np.flatnonzero(sizes != sizes[0])):
         found = f"{shown(people[0])} has {sizes[0]} and {shown(people[other[0]])} has {sizes[other[0]]}"
@@ -91,6 +99,8 @@ def columns_of(table: Table) -> Columns:
         ImportError: a parquet file, and neither polars nor pandas is installed.
     """
     frame = read(Path(table).expanduser()) if isinstance(table, str | Path) else table
+    for whole in ("collect", "to_pydict"):  # of a LazyFrame of polars, and of a table of pyarrow
+        frame = method() if callable(method := getattr(frame, whole, None)) else frame
     names = list(getattr(frame, "columns", frame if isinstance(frame, Mapping) else ()))
     if len(names) < 2:
         raise ValueError(
@@ -102,6 +112,11 @@ def columns_of(table: Table) -> Columns:
     lengths = {array.shape for array in columns.values()}
     if len(lengths) > 1 or any(len(shape) != 1 or not shape[0] for shape in lengths):
         raise ValueError(f"columns must be rows of one length, at least 1; got shapes {shown(sorted(lengths))}.")
+    for name in [name for name in columns if not name or re.fullmatch(r"Unnamed: \d+", name)]:
+        entries = set(numbers_of(columns[name]))
+        if len(entries) < next(iter(lengths))[0] or not all(entry.is_integer() for entry in entries):
+            raise ValueError(f"column {shown(name)} has no name and is no index of the rows: name it, or leave it out.")
+        del columns[name]  # the index that pandas writes
     return columns
 
 
@@ -115,7 +130,11 @@ def read(path: Path) -> Any:
         raise FileNotFoundError(
             f"no file {shown(str(path))}; a table must be a CSV or a parquet file, or a data frame."
         )
-    if path.suffix not in (".parquet", ".pq"):
+    with path.open("rb") as file:
+        first = file.read(4)
+    if format := next((format for magic, format in FORMATS.items() if first.startswith(magic)), ""):
+        raise ValueError(f"{path} is {format}.")
+    if path.suffix.lower() not in (".parquet", ".pq") and first != b"PAR1":
         return csv_columns(path)
     try:
         return parquet(path)
@@ -183,32 +202,66 @@ def feature_names(columns: Columns, roles: dict[str, str | None]) -> list[str]:
 
 
 def matrix(columns: Columns, names: list[str]) -> NDArray[np.float64]:
-    """Return columns of finite numbers as a matrix, shape (n, d)."""
-    found = np.empty((len(columns[names[0]]), len(names)))
+    """Return columns of finite numbers or booleans as a matrix, shape (n, d); the error names all that are not."""
+    found, faults = np.empty((len(columns[names[0]]), len(names))), dict[str, str]()
     for place, name in enumerate(names):
-        array = columns[name]
-        try:
-            if array.dtype.kind in "cmM":
-                raise TypeError
-            found[:, place] = array.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            odd = first_odd(array)
-            hint = ": write decimals with a point" if isinstance(odd, str) and "," in odd else ""
-            raise ValueError(f"column {shown(name)} must hold finite numbers; got {shown(odd)}{hint}.") from None
-        if len(bad := np.flatnonzero(~np.isfinite(found[:, place]))):
-            odd = f"{found[bad[0], place]} in row {bad[0]}"
-            raise ValueError(f"column {shown(name)} must hold finite numbers; got {odd}: fill it in or leave it out.")
+        found[:, place] = numbers = numbers_of(columns[name])
+        if len(bad := np.flatnonzero(~np.isfinite(numbers))):
+            faults[name] = fault(columns[name][bad[0]], int(bad[0]))
+    if faults:
+        (name, wrong), *others = faults.items()
+        also = f" (and so must {listed(name for name, _ in others)})" if others else ""
+        raise ValueError(f"column {shown(name)} must hold finite numbers{also}; got {wrong}.")
     return found
 
 
-def first_odd(array: NDArray[Any]) -> object:
-    """Return the first entry that is no number."""
-    for value in array.tolist():
-        try:
-            float(value)
-        except (TypeError, ValueError, OverflowError):
-            return value
-    return array.dtype
+def numbers_of(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Return entries as numbers, shape (n,): 1 and 0 for a column of booleans, NaN for whatever is no number."""
+    if array.dtype.kind in "cmM":
+        return np.full(len(array), math.nan)
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        words = [str(value).lower() for value in array.tolist()]
+    if set(words) <= YES | NO:
+        return np.array([float(word in YES) for word in words])
+    return np.array([number_of(value) for value in array.tolist()])
+
+
+def number_of(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def fault(value: object, row: int) -> str:
+    """Return an entry that is no finite number, its row, and the way out, in words."""
+    if nothing(np.array([value], object))[0]:
+        return f"nothing in row {row}: fill it in, or leave the row or the column out"
+    if isinstance(value, str) and re.fullmatch(r"[-+]?\d+,\d+", value):
+        return f"{shown(value)} in row {row}: write decimals with a point"
+    if isinstance(value, float | int):
+        number = float(value) if isinstance(value, np.floating) else value
+        return f"{shown(number)} in row {row}: fill it in, or leave the row out"
+    way_out = "write a column of 0 and 1 for each text, dates as days since one of them, or leave the column out"
+    return f"{shown(str(value))} in row {row}: {way_out}"
+
+
+def numbered(columns: Columns, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return a column's entries as numbers 0, ..., K - 1, and their names, as ``encode`` does.
+
+    Raises:
+        ValueError: one number is written in two ways, such as 1 and 1.0.
+    """
+    codes, names = encode(columns[name].tolist())
+    written: dict[Decimal, str] = {}
+    for text in names:
+        if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)", text) and (twin := written.setdefault(Decimal(text), text)) != text:
+            raise ValueError(
+                f"column {shown(name)} has one number in two ways, {shown(twin)} and {shown(text)}: choose one."
+            )
+    return codes, names
 
 
 def flags(columns: Columns, public: str | None) -> NDArray[np.bool_] | None:
@@ -227,7 +280,5 @@ def flags(columns: Columns, public: str | None) -> NDArray[np.bool_] | None:
 
 
 def nothing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are missing: None, NaN or an empty text."""
-    return np.array(
-        [value is None or value != value or str(value) in ("", "<NA>", "nan", "NaT") for value in values.tolist()]
-    )
+    """Return which entries are missing: None, NaN, NA or an empty text."""
+    return np.array([value is None or str(value) in ("", "<NA>", "nan", "NaN", "NaT") for value in values.tolist()])

@@ -114,7 +114,7 @@ class Settings:
         """Check every setting; a subclass that relates several of them to each other does so after ``super()``."""
         for name, optional, in_range in ranges(type(self)):  # type: ignore[arg-type]  # a class is hashable
             value = getattr(self, name)
-            if isinstance(value, np.generic):  # as files and messages write numbers
+            if isinstance(value, np.number | np.bool_):  # a saved agent and a ledger have numbers of Python
                 object.__setattr__(self, name, value := value.item())
             if not (optional and value is None):
                 in_range(name, value)

@@ -1,8 +1,11 @@
 """What each command does; ``cli/grammar.py`` has its options."""
 
+import os
 import re
 import shlex
+import shutil
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from privbandit_agents.cli import grammar
-from privbandit_agents.cli.process import interruption
+from privbandit_agents.cli.process import TRACEBACK, interruption
 from privbandit_agents.experiments.text import paragraph, said, warned, width
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
 
@@ -75,6 +78,8 @@ def app(arguments: Sequence[str] | None = None) -> None:
     try:
         code = command(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
         print(said(str(error)), file=sys.stderr)
         code = 2
     except BaseException as error:
@@ -136,6 +141,7 @@ def run(
     checkpoints: int | None,
     title: str,
     size: str | None,
+    font: float | None,
     format: list[str] | None,
     keep: bool,
 ) -> int:
@@ -155,7 +161,7 @@ def run(
     engine = engine_of("loky", jobs, None, 60.0, keep)
     trials = override(chosen, set or [], **given).trials()
     folder = out or Path("runs") / (experiment or short(trials[0].env))
-    return execute(trials, folder, engine, look=look_of(title, size, format))
+    return execute(trials, folder, engine, look=look_of(title, size, font, format))
 
 
 def log_users(
@@ -282,6 +288,7 @@ def sweep(
     save_every: float,
     title: str,
     size: str | None,
+    font: float | None,
     format: list[str] | None,
     keep: bool,
 ) -> int:
@@ -295,7 +302,7 @@ def sweep(
     if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
         raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {shard!r}.")
     mine = trials[int(i) - 1 :: int(n)]
-    return execute(mine, out or Path("runs") / file.stem, where, trials, look_of(title, size, format))
+    return execute(mine, out or Path("runs") / file.stem, where, trials, look_of(title, size, font, format))
 
 
 def reproduce(
@@ -307,6 +314,8 @@ def reproduce(
     jobs: int | None,
     set: list[str] | None,
     save_every: float,
+    size: str | None,
+    font: float | None,
     format: list[str] | None,
     keep: bool,
 ) -> int:
@@ -318,7 +327,7 @@ def reproduce(
     study = prepare(name, scale, set or ())
     folder = out or study.folder
     check_results(folder)
-    return carry_out(study, folder, where, console_out(), err(), look_of("", None, format).formats)
+    return carry_out(study, folder, where, console_out(), err(), look_of("", size, font, format))
 
 
 def report(
@@ -328,14 +337,17 @@ def report(
     speed: bool,
     title: str,
     size: str | None,
+    font: float | None,
     format: list[str] | None,
 ) -> int:
     from privbandit_agents.cli.pages import write_page
     from privbandit_agents.experiments.analysis.load import load_trials
     from privbandit_agents.experiments.running.progress import forecast
-    from privbandit_agents.experiments.study import show
+    from privbandit_agents.experiments.study import again, show
 
-    look = look_of(title, size, format)
+    look = look_of(title, size, font, format)
+    if out is None and (code := again(folder, console_out(), look)) is not None:
+        return code
     with usage_errors("report"):
         trials = load_trials(folder, pace=forecast("reading", err()))
     if out is not None:
@@ -343,28 +355,36 @@ def report(
     return show(trials, folder, console_out(), err(), look, speed)
 
 
-def frontier(folder: Path, out: Path | None, title: str, size: str | None, format: list[str] | None) -> int:
+def frontier(
+    folder: Path, out: Path | None, title: str, size: str | None, font: float | None, format: list[str] | None
+) -> int:
     from privbandit_agents.cli.pages import draw_frontier
     from privbandit_agents.experiments.analysis.load import load_results
 
-    look = look_of(title, size, format)
+    look = look_of(title, size, font, format)
     with usage_errors("frontier"):
         return draw_frontier(load_results(folder, final=True), out or folder / "frontier.png", look, out is not None)
 
 
-def look_of(title: str, size: str | None, formats: list[str] | None) -> "Look":
+def look_of(title: str, size: str | None, font: float | None, formats: list[str] | None) -> "Look":
     """Check the options of figures and return them as a look."""
-    from privbandit_agents.experiments.drawing.style import Look
+    import matplotlib
+
+    from privbandit_agents.experiments.drawing.style import FORMATS, Look
     from privbandit_envs.validate import one_of
 
     with usage_errors("--format"):
-        kinds = tuple(one_of(("pdf", "png", "svg"), format=one) for one in formats or [])
+        kinds = tuple(one_of(FORMATS, format=one) for one in formats or [])
+    if "pgf" in kinds and shutil.which(latex := matplotlib.rcParams["pgf.texsystem"]) is None:
+        raise UsageError(f"--format pgf measures texts by {latex}, which is not here: install LaTeX, or take pdf.")
+    if font is not None and not 4 <= font <= 40:
+        raise UsageError(f"--font must be points between 4 and 40, such as 8; got {font:g}.")
     if size is None:
-        return Look(title, None, kinds)
+        return Look(title, None, kinds, font)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", size)
     if not found or not all(1 <= float(text) <= 50 for text in found.groups()):
         raise UsageError(f"--size must be inches WxH between 1x1 and 50x50, such as 6x4; got {size[:60]!r}.")
-    return Look(title, (float(found[1]), float(found[2])), kinds)
+    return Look(title, (float(found[1]), float(found[2])), kinds, font)
 
 
 def check_users(users: int | None) -> None:
@@ -404,7 +424,7 @@ def audit_target(
 ) -> int:
     from privbandit_agents.experiments.fields import at_most
 
-    formats = look_of("", None, format).formats
+    formats = look_of("", None, None, format).formats
     with usage_errors("--runs"):
         runs = None if runs is None else at_most(10**8, runs=runs)
     with usage_errors("audit"):

@@ -356,7 +356,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     notions = list(dict.fromkeys(row.notion for row in rows if row.epsilon is not None))
     for place, notion in enumerate(notions):
         mine = [row for row in rows if row.notion == notion and row.epsilon is not None]
-        x = [row.epsilon or math.nan for row in mine]
+        aside = 1.05 ** (place - (len(notions) - 1) / 2)  # so that no interval lies over another
+        x = [aside * (row.epsilon or math.nan) for row in mine]
         look: Any = {"color": PALETTE[place], "linestyle": DASHES.get(notion, "-"), "marker": "o", "capsize": 3}
         gain, half = [100 * row.gain for row in mine], [100 * row.gain_half_width for row in mine]
         axis.errorbar(x, gain, half, label=NOTIONS[notion], **look)
@@ -371,7 +372,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 115))
     axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
     if notions:
-        axis.legend(frameon=False, loc="best")
+        axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
+        drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
     return drawn
 
 

@@ -100,7 +100,7 @@ AGENTS = several("--agent", "NAME", "Agent, or file.py:Class of yours")
 OUT = output("Folder of the results.  [default: runs/...]")
 JOBS = opt("--jobs", help="Processes.  [default: one per core]", type=whole, metavar="N")
 KEEP = opt("--keep", help="Keep results of changed agents and environments.", action="store_true")
-FORMATS = several("--format", "KIND", "Figures also as pdf or svg")
+FORMATS = several("--format", "KIND", "Figures also as pdf, svg, eps, ps or pgf")
 ENGINE = opt("--engine", help="loky (this machine) or dask (a cluster).", default="loky", metavar="KIND")
 ADDRESS = opt("--address", help="Address of a Dask scheduler.  [default: a cluster on this machine]", metavar="URL")
 SAVE = opt(
@@ -110,6 +110,7 @@ FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=P
 SEED = opt("--seed", help="Seed of environment and agent.  [default: 0]", type=whole, default=0, metavar="N")
 TITLE = opt("--title", help="Title of the figure.", default="", metavar="TEXT")
 SIZE = opt("--size", help="Inches of the figure, such as 6x4.", metavar="WxH")
+FONT = opt("--font", help="Points of the text.  [default: 10; 8 if less than 5 inches wide]", type=real, metavar="PT")
 
 VERBS: dict[str, Verb] = {
     "list": Verb(
@@ -143,6 +144,7 @@ VERBS: dict[str, Verb] = {
             opt("--checkpoints", help="Points of a regret curve.  [default: 200]", type=whole, metavar="N"),
             TITLE,
             SIZE,
+            FONT,
             FORMATS,
             KEEP,
         ],
@@ -168,6 +170,7 @@ VERBS: dict[str, Verb] = {
             opt("--speed", help="Users a second in the table.", action="store_true"),
             TITLE,
             SIZE,
+            FONT,
             FORMATS,
         ],
         ["privbandit report runs/demo", "privbandit report runs/demo --out demo.html"],
@@ -175,7 +178,7 @@ VERBS: dict[str, Verb] = {
     "frontier": Verb(
         "Draw regret against epsilon.",
         "Draw regret against epsilon of a folder's agents, with uniform play and the best agent without privacy.",
-        [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, SIZE, FORMATS],
+        [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, SIZE, FONT, FORMATS],
         ["privbandit frontier runs/demo --out frontier.png"],
     ),
     "sweep": Verb(
@@ -192,6 +195,7 @@ VERBS: dict[str, Verb] = {
             SAVE,
             TITLE,
             SIZE,
+            FONT,
             FORMATS,
             KEEP,
         ],
@@ -214,6 +218,8 @@ VERBS: dict[str, Verb] = {
             JOBS,
             SET,
             SAVE,
+            SIZE,
+            FONT,
             FORMATS,
             KEEP,
         ],

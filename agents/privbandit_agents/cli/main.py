@@ -5,12 +5,11 @@ import sys
 import traceback
 from contextlib import suppress
 
-from privbandit_agents.cli.process import heed_interrupts, interruption, lasting
+from privbandit_agents.cli.process import TRACEBACK, heed_interrupts, interruption, lasting
 
 OURS = "This is an error of ours: please report it as an issue of the project"
 READERS = (["report"], ["frontier"])
 """Commands for which the current folder is not searched for modules."""
-TRACEBACK = "PRIVBANDIT_TRACEBACK"
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib
+
 from privbandit_agents.experiments.analysis.frame import as_frame
 from privbandit_agents.experiments.drawing.plots import plot_frontier
 from privbandit_agents.experiments.drawing.style import Look, save
@@ -41,7 +43,8 @@ def write_page(
 
 def draw_frontier(results: "pl.DataFrame", picture: Path, look: Look, named: bool) -> int:
     """Draw the frontier of results and write it; return the exit code. Links are followed if the user named it."""
-    figure = plot_frontier(results, title=look.title, size=look.size)
-    lost = unwritten(picture, {"the figure": partial(save, figure, picture, look.formats, named)})
+    with matplotlib.rc_context(look.text):
+        figure = plot_frontier(results, title=look.title, size=look.size)
+        lost = unwritten(picture, {"the figure": partial(save, figure, picture, look.formats, named)})
     print(*(lost or [f"figure: {picture.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0

@@ -13,6 +13,9 @@ from typing import Any, Literal
 SECONDS_TO_END = 30
 """Seconds that a stopped command has to end."""
 
+TRACEBACK = "PRIVBANDIT_TRACEBACK"
+"""The environment variable that adds the traceback to the sentence of an error."""
+
 
 class Lasting(io.FileIO):
     """A stream that drops text if its reader has left or its disk is full.

@@ -1,13 +1,15 @@
 """From an experiment to its tables, figures and verdicts; and the report of a run without statements."""
 
+import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from numpy.random import default_rng
 from rich.console import Console
@@ -41,7 +43,7 @@ from privbandit_agents.experiments.drawing.style import Look, span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.running.attempt import told
-from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.running.engine import Engine, found_before, run_jobs
 from privbandit_agents.experiments.running.progress import forecast
 from privbandit_agents.experiments.schema.experiment import (
     DECIDING,
@@ -53,16 +55,22 @@ from privbandit_agents.experiments.schema.experiment import (
 from privbandit_agents.experiments.schema.figures import FigureSpec, Picture
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, said
-from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, unwritten, usage_errors
+from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
 from privbandit_agents.playing.board import write_overview
-from privbandit_envs.files import remove_leftovers
+from privbandit_envs.files import atomic, remove_leftovers
 
+ASKED = "experiment.json"
+"""In the folder of an experiment: which one it is, at which scale."""
+LOOK = Look()
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment at a scale, ready to run; ``missing`` has a sentence for every data set that is not here."""
+    """An experiment at a scale, ready to run.
+
+    ``missing`` has a sentence for every data set that is not here; ``asked`` are the arguments of ``prepare``.
+    """
 
     name: str
     scale: str
@@ -72,6 +80,7 @@ class Study:
     measures: list[Resolved]
     figures: list[tuple[FigureSpec, list[Panel]]]
     missing: list[str]
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def decides(self) -> bool:
@@ -101,7 +110,9 @@ def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
     path = find_experiment(name)
-    return prepared(read_experiment(path), path.stem, scale, assignments)
+    source = str(path.absolute()) if name.endswith((".yaml", ".yml")) else name
+    asked = {"name": source, "scale": scale, "assignments": list(assignments)}
+    return replace(prepared(read_experiment(path), path.stem, scale, assignments), asked=asked)
 
 
 def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequence[str] = ()) -> Study:
@@ -133,7 +144,7 @@ def carry_out(
     engine: Engine | None = None,
     out: Console | None = None,
     err: Console | None = None,
-    formats: Sequence[str] = (),
+    look: Look = LOOK,
 ) -> int:
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
@@ -145,18 +156,37 @@ def carry_out(
         engine: where jobs run; default: the cores of this machine.
         out: gets tables and verdicts.
         err: shows progress.
-        formats: of figures, beside PNG.
+        look: of figures.
 
     Returns:
         The exit code: ``AGAINST`` if a statement came out against its expectation, at a scale that decides; else
         ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
     """
     folder, told_to = folder or study.folder, out or Console()
-    out = told_to if study.decides else Console(quiet=True)
-    tell(out, chain.from_iterable(map(paragraph, study.missing)))
+    tell(told_to if study.decides else Console(quiet=True), chain.from_iterable(map(paragraph, study.missing)))
     with suppress(OSError):  # it is written again at the end
         write_board(study.jobs, folder)
+        if study.asked:
+            with atomic(folder / ASKED) as file:
+                json.dump(study.asked, file)
     results, failures = run_jobs(study.jobs, folder, engine, err)
+    return concluded(study, results, told(failures), folder, told_to, look)
+
+
+def again(folder: Path, out: Console, look: Look) -> int | None:
+    """Print, write and draw what a folder has of the experiment that was run there; None: none was, or it is gone."""
+    try:
+        asked = json.loads((folder / ASKED).read_text(encoding="utf-8"))
+        study = prepare(**asked)
+    except (OSError, ValueError, TypeError, UsageError):
+        return None
+    found = {job.name: result for job in study.jobs if (result := found_before(job, folder, keep=True)) is not None}
+    return concluded(study, found, [], folder, out, look)
+
+
+def concluded(study: Study, results: Results, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
+    """Print tables and verdicts of a study's results, write them and draw figures; return the exit code."""
+    out = told_to if study.decides else Console(quiet=True)
     contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
     for table in chain.from_iterable(contested.values()):
         tell(out, contest_lines(table))
@@ -165,14 +195,14 @@ def carry_out(
         tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
     pictures: list[Path] = []
     remove_leftovers(folder / "*")
-    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, formats))
+    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])
     if not study.decides:
         tell(told_to, paragraph(in_one_line(study, folder, len(results), len(pictures))))
     reasons = [reason for found in results.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
-    problems = [*told(failures), *idle, *lost]
+    problems = [*failed, *idle, *lost]
     for problem in problems:
         print(said(problem), file=sys.stderr)
     against = study.decides and any(verdict.surprising for verdict in verdicts)
@@ -201,7 +231,7 @@ def writers(
     verdicts: Sequence[Verdict],
     folder: Path,
     pictures: list[Path],
-    formats: Sequence[str],
+    look: Look,
 ) -> dict[str, Callable[[], object]]:
     """Return the functions that write the tables, the verdicts, the figures and the board, by name.
 
@@ -211,12 +241,12 @@ def writers(
 
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
         path = folder / f"{spec.name}.png"
-        if figures.draw_figure(spec, panels, results, path, formats, stamp):
+        if figures.draw_figure(spec, panels, results, path, look, stamp):
             pictures.append(path)
 
     def illustrate(picture: Picture) -> None:
         path = folder / f"{picture.name}.png"
-        draw_picture(picture, path, formats)
+        draw_picture(picture, path, look)
         pictures.append(path)
 
     tasks: dict[str, Callable[[], object]] = {}
@@ -226,7 +256,7 @@ def writers(
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures:
             tasks["the figure regret"] = lambda: figures.draw_regret(
-                list(results.values()), folder / "regret.png", Look(formats=tuple(formats))
+                list(results.values()), folder / "regret.png", look
             )
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)

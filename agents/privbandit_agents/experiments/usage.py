@@ -1,7 +1,10 @@
 """Bad usage in one sentence; this file loads with next to nothing, so that the command starts at once."""
 
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 EXTRAS = {
     **dict.fromkeys("crc32c filelock joblib matplotlib polars pyarrow pydantic pydantic_core".split(), "bench"),
@@ -41,7 +44,18 @@ def usage_errors(place: str) -> Iterator[None]:
         if not isinstance(error, plain + BAD):
             raise
         kind = "" if isinstance(error, plain) else f"{type(error).__name__}: "
-        raise UsageError(f"{place}: {kind}{error}") from error
+        raise UsageError(f"{place}: {kind}{error}{at_line_of(error)}") from error
+
+
+def at_line_of(error: BaseException) -> str:
+    """Return the last place in a file that is neither ours nor an installed package's, in words; "" for none.
+
+    The first two calls are those of the command, around ``usage_errors``.
+    """
+    ours = (str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix)
+    calls = [call for call in traceback.extract_tb(error.__traceback__)[2:] if "privbandit_envs" not in call.filename]
+    own = [call for call in calls if not call.filename.startswith((*ours, "<"))]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 @contextmanager
@@ -81,8 +95,9 @@ def unwritten(folder: object, tasks: Mapping[str, Callable[[], object]]) -> list
     for what, write in tasks.items():
         try:
             write()
-        except OSError as error:
-            lost.setdefault(error.strerror or str(error), []).append(what)
+        except (OSError, UsageError) as error:
+            why = getattr(error, "strerror", None) or str(error).removesuffix(".")
+            lost.setdefault(why, []).append(what)
     return [f"{folder}: {', '.join(names)} could not be written: {why}." for why, names in lost.items()]
 
 

@@ -31,9 +31,7 @@ def to_obp(log: Log) -> dict[str, Any]:
     """
     if log.actions.ndim > 1:
         raise TypeError("Open Bandit Pipeline's estimators take one arm a user; this log has sets.")
-    uniform = log.about.get("uniform")
-    n_actions = int(log.actions.max(initial=0)) + 1 if not uniform else round(1 / uniform)
-    n_actions = n_actions if log.masks is None else log.masks.shape[1]
+    n_actions = log._all_arms()
     masks = {} if log.masks is None else {"action_mask": log.masks}
     return masks | {
         "n_rounds": len(log),

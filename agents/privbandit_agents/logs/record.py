@@ -25,8 +25,7 @@ from privbandit_agents.base.records import in_floats
 from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
-from privbandit_envs.datasets.dataset import encode
-from privbandit_envs.datasets.frames import Table, feature_names, matrix, nothing, parquet
+from privbandit_envs.datasets.frames import Table, feature_names, matrix, nothing, numbered, parquet
 from privbandit_envs.datasets.frames import columns_of as columns_of_table
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, listed, one_of, shown
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ARRAYS = ("contexts", "actions", "rewards", "propensities", "feedback", "errors")
 OPTIONAL = ("masks", "people")
+ONE = 1 + 1e-6
+"""A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
 
 
@@ -89,8 +90,9 @@ class Log:
     def _check_propensities(self) -> None:
         """Raise ValueError if an action could not be taken, or so seldom that the inverse is no number."""
         p = np.asarray(self.propensities)
-        if p.dtype.kind not in "fiu" or not ((p >= sys.float_info.min) & (p <= 1)).all():
+        if p.dtype.kind not in "fiu" or not ((p >= sys.float_info.min) & (p <= ONE)).all():
             raise ValueError("propensities must lie in (0, 1]: every action that was taken could be taken.")
+        object.__setattr__(self, "propensities", np.minimum(p, 1.0))
         least = self.about.get("least_propensity")
         if least is None:
             return
@@ -119,6 +121,20 @@ class Log:
         if isinstance(uniform, int | float) and 0 < uniform <= 1:
             return round(1 / uniform)
         return int(self.contexts.shape[1]) if np.ndim(self.contexts) == 3 else math.inf
+
+    def _all_arms(self) -> int:
+        """Return how many arms there are; if nothing says so, they are those of the rows.
+
+        Raises:
+            ValueError: nothing says so, and an arm below the largest has no row.
+        """
+        if math.isfinite(known := self._arms()):
+            return int(known)
+        arms = np.unique(self.actions)
+        if len(gone := np.flatnonzero(arms != np.arange(len(arms)))):
+            way_out = "number the arms that there are from 0 on, or set uniform = 1 / K in `about` for K arms"
+            raise ValueError(f"no row has arm {gone[0]}, and one has arm {arms[-1]}: {way_out}.")
+        return len(arms)
 
     def _checked(self, masks: Array) -> Masks:
         """Return the masks as booleans, or raise: they allow nothing, or not the action taken."""
@@ -235,7 +251,7 @@ class Log:
         taken = columns[action]
         if len(gone := np.flatnonzero(nothing(taken))):
             raise ValueError(f"column {shown(action)} has no action in row {gone[0]}; leave the row out.")
-        actions, arms = encode(taken.tolist())
+        actions, arms = numbered(columns, action)
         most = 1000  # arms: more are rather a column of numbers
         if not 2 <= len(arms) <= most:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
@@ -247,10 +263,10 @@ class Log:
             about["propensities"] = "estimated from the features"
         else:
             p = matrix(columns, [propensity])[:, 0]
-            if len(odd := np.flatnonzero(~((p > 0) & (p <= 1)))):
-                found = f"{p[odd[0]]:g} in row {odd[0]}"
+            if len(odd := np.flatnonzero(~((p > 0) & (p <= ONE)))):
+                found = f"{p[odd[0]]} in row {odd[0]}"
                 raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
-        people = None if person is None else encode(columns[person].tolist())[0]
+        people = None if person is None else numbered(columns, person)[0]
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod

@@ -9,7 +9,6 @@ of ``logs.estimates.dr``, which the log's propensities make unbiased whatever th
 feedback and is judged by that reward. ``check_simulator`` compares the two for policies that are easy to name.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,7 +129,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
     if len(log) < 100:
         raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
-    arms = int(log._arms()) if math.isfinite(log._arms()) else int(log.actions.max()) + 1
+    arms = log._all_arms()
     # rewards in [0, 1], features with mean 0 and variance 1
     low, high = float(log.rewards.min()), float(log.rewards.max())
     clicks = bool(np.isin(log.rewards, (0, 1)).all())

@@ -1,5 +1,6 @@
 """TensorBoard events of runs, and the overview of a board: never an event per round."""
 
+import itertools
 import json
 import os
 import struct
@@ -59,6 +60,12 @@ class EventFile:
 
     def flush(self) -> None:
         self._file.flush()
+
+
+def unused(folder: Path) -> Path:
+    """Return a folder without events of an earlier run: this one, or the first of ``folder/2``, ``folder/3``, ..."""
+    numbered = (folder / str(run) for run in itertools.count(2))
+    return next(one for one in itertools.chain([folder], numbered) if not any(one.glob(EVENTS)))
 
 
 def checked(data: bytes) -> bytes:
@@ -167,7 +174,7 @@ class LogRegret(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Args:
         env: an environment whose ``info`` has ``regret``.
-        folder: of this run; an earlier run's events in it are replaced.
+        folder: of this run; if an earlier run's events are in it, this run's are in ``folder/2``, and so on.
         every: users between two events; default: a hundredth of the environment's horizon, or 100.
 
     Raises:
@@ -188,7 +195,7 @@ class LogRegret(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         super().__init__(env)
         horizon = getattr(env.unwrapped, "horizon", None)
         self._every = count(every=every) if every is not None else max(1, (horizon or 10_000) // 100)
-        self._board = Board(Path(folder))
+        self._board = Board(unused(Path(folder)))
         self._users, self._regret, self._reward = 0, 0.0, 0.0
         self._closed = False
 

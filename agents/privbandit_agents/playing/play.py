@@ -110,7 +110,8 @@ def play(
         snapshots: keeps the state of the run, and goes on from it if it has one; for environments of
             ``privbandit_envs``, others start anew.
         by_counts: False serves every user alone, whatever the world: the trajectory is that of the step loop.
-        tensorboard: a folder for this run's events, at the checkpoints (extra ``bench``); None: none are written.
+        tensorboard: a folder for this run's events, at the checkpoints (extra ``bench``); if an earlier run's are in
+            it, ``folder/2``, and so on. None: none are written.
 
     Raises:
         ValueError: a horizon beyond the environment's, or none at all; checkpoints beyond the horizon; an environment
@@ -135,9 +136,9 @@ def play(
 
 
 def board_in(folder: Path, agent: AnyAgent) -> "Board":
-    from privbandit_agents.playing.board import Board  # needs the extra bench
+    from privbandit_agents.playing.board import Board, unused  # needs the extra bench
 
-    return Board(folder, agent)
+    return Board(unused(folder), agent)
 
 
 def served(

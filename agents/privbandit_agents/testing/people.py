@@ -96,6 +96,7 @@ def in_blocks_and_steps(name: str, env_id: str, horizon: int, config: dict[str, 
     ]
     assert np.array_equal(results[0].regret, results[1].regret), (
         "with people that return, blocks and single steps are different runs: choose by the context and released "
-        "numbers, and by settled() for who does not report"
+        "numbers, by settled() for who does not report, and by random numbers of each user, as "
+        "uniforms_per_user draws them: two draws a call are in another order for a block"
     )
     assert same_state(*agents), f"blocks and single steps leave different agents: {differing(*agents)}"

@@ -126,6 +126,9 @@ def Explore(agent: A, share: float = 0.1, seed: int | None = None) -> A:  # noqa
     The result is of the agent's own kind, local, joint or neither, and has its guarantee and its ledger. It is the same
     agent with another choice of actions: what one learns the other knows.
 
+    With ``people``, a person whose visit is not counted gets the action of the best estimate and no random one, as
+    without ``Explore``: ``probabilities`` are those of visits that count.
+
     Args:
         agent: any that does not own its loop.
         share: of users, in [0, 1].

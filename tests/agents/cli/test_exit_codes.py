@@ -83,6 +83,37 @@ def test_the_traceback_of_an_error_of_ours_can_be_seen(
     assert ended() == 3 and "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+BROKEN = """from privbandit_agents import LocalAgent, arms_with_features
+
+
+class Broken(LocalAgent):
+    plays = staticmethod(arms_with_features)
+
+    def begin(self):
+        super().begin()
+        self.theta = {}["theta"]
+
+    def select_action(self, context): ...
+    def randomize(self, context, action, feedback): ...
+    def absorb(self, report): ...
+"""
+
+
+def test_an_error_in_code_of_the_user_s_own_names_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PRIVBANDIT_TRACEBACK", raising=False)
+    for traced in (False, True):
+        with pytest.raises(SystemExit, match="2"):
+            commands.app(["audit", "broken.py:Broken"])
+        err = capsys.readouterr().err
+        assert err.endswith(f"KeyError: 'theta' ({tmp_path / 'broken.py'}, line 9)\n")
+        assert ("Traceback" in err) == traced and (traced or err.count("\n") == 1)
+        monkeypatch.setenv("PRIVBANDIT_TRACEBACK", "1")
+
+
 def test_ctrl_c_is_found_behind_what_an_import_made_of_it() -> None:
     error: BaseException
     try:

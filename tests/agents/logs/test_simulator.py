@@ -101,7 +101,7 @@ ODD: dict[str, tuple[str, str]] = {
     "missing reward": ("x,arm,click,p\n1,a,,.5\n2,b,0,.5\n", "'click'"),
     "one arm": ("x,arm,click,p\n1,a,1,1\n2,a,0,1\n", "'arm'"),
     "text among features": ("x,arm,click,p\nred,a,1,.5\nblue,b,0,.5\n", "'red'"),
-    "text as reward": ("x,arm,click,p\n1,a,yes,.5\n2,b,no,.5\n", "'yes'"),
+    "text as reward": ("x,arm,click,p\n1,a,won,.5\n2,b,lost,.5\n", "'won'"),
     "infinite feature": ("x,arm,click,p\ninf,a,1,.5\n2,b,0,.5\n", "inf"),
     "semicolons": ("x;arm;click;p\n1;a;1;.5\n", "';'"),
     "tabs": ("x\tarm\tclick\tp\n1\ta\t1\t.5\n", "t'"),

@@ -201,6 +201,17 @@ def test_a_plain_loop_a_loop_like_cleanrl_s_and_a_model_of_sb3_stand_in_one_fold
         assert [one.step for one in events.Scalars("regret/cumulative")] == [50, 100]
 
 
+def test_a_second_run_into_a_folder_leaves_the_first_alone(tmp_path: Path) -> None:
+    env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=20)
+    play(env, make("linucb", env, seed=0), seed=0, checkpoints=[20], tensorboard=tmp_path)
+    first = read_events(tmp_path).Scalars("regret/cumulative")
+    play(env, make("uniform", env, seed=0), seed=0, checkpoints=[10, 20], tensorboard=tmp_path)
+    LogRegret(env, tmp_path).close()
+    assert read_events(tmp_path).Scalars("regret/cumulative") == first
+    assert [event.step for event in read_events(tmp_path / "2").Scalars("regret/cumulative")] == [10, 20]
+    assert len(list((tmp_path / "3").iterdir())) == 1
+
+
 def test_an_environment_without_regret_is_refused(tmp_path: Path) -> None:
     env = LogRegret(gym.make("CartPole-v1"), tmp_path)
     env.reset(seed=0)

@@ -90,7 +90,9 @@ def lacking(what: str) -> Any:
 @pytest.mark.parametrize("what", ["regret", "feedback"])
 def test_an_environment_that_lacks_what_a_bandit_tells_gets_one_sentence(what: str) -> None:
     env = lacking(what)
-    with pytest.raises(ValueError, match=rf"is not a bandit: the info of a step has no '{what}'\.$"):
+    with pytest.raises(
+        ValueError, match=rf"is not a bandit: the info of a step has no '{what}'; privbandit_envs.AsBandit"
+    ):
         play(env, Scripted(env, 1), 20)
 
 

@@ -137,7 +137,7 @@ HOSTILE: list[tuple[Any, dict[str, Any], str]] = [
     (ROWS, {"label": "ill", "public": "age"}, "column 'age' must be 1 for public rows and 0 for others"),
     (changed(ROWS, open=[1] * N), {"label": "ill", "public": "open"}, "make some rows public and leave some private"),
     (changed(ROWS, age=spoilt(X[:, 0], "old")), ILL, "column 'age' must hold finite numbers; got 'old'"),
-    (changed(ROWS, age=spoilt(X[:, 0], None)), ILL, "column 'age' must hold finite numbers; got (None|nan)"),
+    (changed(ROWS, age=spoilt(X[:, 0], None)), ILL, "must hold finite numbers; got nothing in row 5: fill it in"),
     (changed(ROWS, age=spoilt(X[:, 0], np.inf)), ILL, "column 'age' must hold finite numbers; got inf in row 5"),
     (changed(ROWS, age=spoilt(X[:, 0], 10**400)), ILL, "column 'age' must hold finite numbers; got"),
     (changed(ROWS, age=spoilt(X[:, 0], [1, 2])), ILL, "column 'age' must hold finite numbers; got"),

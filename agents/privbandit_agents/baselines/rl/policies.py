@@ -37,6 +37,9 @@ def standardised() -> "type[BaseFeaturesExtractor]":
         running_sums: "Tensor"
 
         def __init__(self, observation_space: Any, moments: bool = True) -> None:
+            if len(shape := observation_space.shape) != 2:
+                way_out = "privbandit_envs.PerArm(env) makes them of one context for all arms"
+                raise TypeError(f"a policy that scores rows needs contexts of shape (K, d); got {shape}: {way_out}.")
             super().__init__(observation_space, features_dim=observation_space.shape[-1])
             self.moments = moments
             self.register_buffer("running_count", torch.zeros((), dtype=torch.float64))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from privbandit_agents.experiments.analysis.cells import Cells, world
+from privbandit_agents.experiments.analysis.cells import VARIANT, Cells, world
 from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
@@ -50,6 +50,17 @@ class Table:
         rows = "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
         return (f"{self.title}\n\n" if self.title else "") + rows + self.note
 
+    @property
+    def latex(self) -> str:
+        """A tabular of the package booktabs."""
+        columns = self.words.columns
+        kinds = "".join("l" if column in self.left else "r" for column in columns)
+        head, *rows = (
+            "    " + " & ".join(map(latex_text, row)) + " \\\\\n" for row in (columns, *self.words.iter_rows())
+        )
+        body = f"    \\toprule\n{head}    \\midrule\n{''.join(rows)}    \\bottomrule\n"
+        return f"\\begin{{tabular}}{{{kinds}}}\n{body}\\end{{tabular}}\n"
+
     def lines(self, colors: Mapping[int, str] | None = None) -> Iterator[str]:
         """Yield the rows for the terminal; ``colors`` as for ``text.table``."""
         columns = self.words.columns
@@ -60,12 +71,19 @@ class Table:
 
 
 def write_tables(tables: Sequence[Table], folder: Path, name: str) -> None:
-    """Write ``name.csv``, with all digits, and ``name.md``, one table below the other."""
+    """Write ``name.csv``, with all digits, and ``name.md`` and ``name.tex``, one table below the other."""
     texts = {"csv": pl.concat([table.numbers for table in tables]).write_csv()}
     texts["md"] = "\n".join(table.markdown for table in tables)
+    texts["tex"] = "\n".join(table.latex for table in tables)
     for suffix, text in texts.items():
         with atomic(folder / f"{name}.{suffix}") as file:
             file.write(text)
+
+
+def latex_text(text: str) -> str:
+    """Return a text as LaTeX writes it."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    return "".join(special.get(letter, f"\\{letter}" if letter in "&%$#_{}" else letter) for letter in text)
 
 
 def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
@@ -77,8 +95,8 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         ``ratio_to_uniform`` (of the mean regrets; null without uniform), ``reward`` (mean per round),
         ``rounds_per_s``, ``privacy`` (the agent's promise to a user, in words), ``visits`` (how often one person
         comes at most), ``person`` (the epsilon that such a person has at most, where it is known and more than that of
-        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (private
-        agents and the others apart) and ``better``.
+        a visit), and from ``ranks`` ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (among agents
+        of one notion) and ``better``.
     """
     groups: dict[tuple[str, int, str, str], list[Finished]] = {}
     for run in trials:
@@ -103,7 +121,9 @@ def ranked_rows(summary: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:
     keys = ["env", "horizon", "config"]
     joined = named.join(told, left_on=[*keys, "bare"], right_on=[*keys, "agent"], how="left", maintain_order="left")
     first = pl.int_range(pl.len()).min().over("env", "horizon")  # environments stay in their order
-    return joined.drop("bare").sort(first, pl.col("notion") != "none", "rank", maintain_order=True)
+    place = pl.col("rank").rank("dense").over("env", "horizon", "notion")  # promises of two notions do not compare
+    kinds = (first, pl.col("notion") != "none", "notion", "rank")
+    return joined.drop("bare").with_columns(rank=place).sort(kinds, maintain_order=True)
 
 
 def trial_row(env: str, horizon: int, agent: str, config: str, runs: Sequence[Finished]) -> dict[str, Any]:
@@ -180,7 +200,17 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
 
 def summarise(cells: Cells, results: Results) -> pl.DataFrame:
     trials = [run for cell in cells for run in runs_of(cell, results).values()]
-    return summarise_fits(cells, results) if cells[0].job.kind == "fit" else summarise_trials(trials)
+    if cells[0].job.kind == "fit":
+        return summarise_fits(cells, results)
+    names = {
+        (spec["agent"], canonical(spec["config"])): cell.settings[VARIANT]
+        for cell in cells
+        if VARIANT in cell.settings
+        for spec in [cell.job.spec]
+    }
+    rows = summarise_trials(trials)
+    labels = [names.get((row["agent"], row["config"]), row["label"]) for row in rows.iter_rows(named=True)]
+    return rows.with_columns(label=pl.Series(labels, dtype=pl.String))
 
 
 def as_words(summary: pl.DataFrame) -> pl.DataFrame:
@@ -195,7 +225,7 @@ def trial_words(row: dict[str, Any]) -> dict[str, str]:
         "environment": short(row["env"]),
         "rounds": f"{row['horizon']:,}",
         "agent": row["label"],
-        "rank": f"{'' if row['notion'] in (None, 'none') else 'private '}{row['rank']}",
+        "rank": f"{'' if row['notion'] in (None, 'none') else row['notion']} {row['rank']}".strip(),
         "seeds": str(row["seeds"]),
         "final regret": rounded(row["regret"]) + ("" if width is None else f" ± {rounded(width)}"),
         "median": rounded(row["median"]),

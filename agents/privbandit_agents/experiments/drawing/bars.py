@@ -10,12 +10,13 @@ from matplotlib.ticker import MaxNLocator
 
 from privbandit_agents.experiments.drawing.style import (
     LABEL_HEIGHT,
-    STYLE,
     Line,
     caption,
     empty_picture,
+    narrow,
     readable,
     shortened,
+    style,
     styles_of,
     write_caption,
     write_title,
@@ -41,14 +42,16 @@ def draw_bars(
     every = list(panels.values())
     styles = styles_of(every)
     most = max(map(len, every))
-    figure, axes = empty_picture(len(every))
+    figure, axes = empty_picture(len(every), size=size)
     rows = -(-len(every) // 2)
     figure.set_size_inches(size or (figure.get_figwidth(), rows * (1.5 * LABEL_HEIGHT * most + 1.1) + 0.3))
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(style(size)):
         for axis, (name, lines) in zip(axes, panels.items(), strict=True):
             draw_panel(axis, sorted(lines, key=lambda line: -float(line.mean.value[0])), styles)
             axis.set(title=name, xlabel=labels[name])
         write_title(figure, title)
+        if narrow(size):
+            return figure
         write_caption(figure, "; ".join([caption(every, "interval", "seed"), *told]), [])
     return figure
 

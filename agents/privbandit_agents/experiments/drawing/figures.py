@@ -2,6 +2,7 @@
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats,
 from privbandit_agents.experiments.analysis.tables import CHOSEN, rounded, visits_of
 from privbandit_agents.experiments.drawing.layout import Panel, Series, completed, layout
 from privbandit_agents.experiments.drawing.style import (
-    STYLE,
     UNIFORM,
     Label,
     Line,
@@ -32,9 +32,13 @@ from privbandit_agents.experiments.drawing.style import (
     empty_picture,
     guarantees,
     label_points,
+    narrow,
     save,
+    style,
     styles_of,
+    text_scale,
     write_caption,
+    write_legend,
     write_title,
 )
 from privbandit_agents.experiments.jobs.trial import Trial
@@ -85,7 +89,7 @@ def draw_regret(
         with TemporaryDirectory() as folder:
             draw_figure(spec, panels[:1], results, Path(folder) / path.name)
         pace(1, len(panels))
-    draw_figure(spec, panels, results, path, look.formats, size=look.size)
+    draw_figure(spec, panels, results, path, look)
 
 
 def draw_figure(
@@ -93,9 +97,8 @@ def draw_figure(
     panels: Sequence[Panel],
     results: Results,
     path: Path,
-    formats: Sequence[str] = (),
+    look: Look = LOOK,
     stamp: str = "",
-    size: tuple[float, float] | None = None,
 ) -> bool:
     """Draw a completed figure and write a PNG; lines without measurements are left out.
 
@@ -104,9 +107,8 @@ def draw_figure(
         panels: of ``layout``.
         results: of the jobs.
         path: of the PNG.
-        formats: others that are written beside it.
+        look: size and text of the figure, its title if it is not that of ``spec``, and other formats beside the PNG.
         stamp: text across the figure, such as that it decides nothing.
-        size: inches, width and height; None: as the panels need.
 
     Returns:
         Whether there was anything to draw.
@@ -122,9 +124,14 @@ def draw_figure(
     told += [f"up to {visits:,} visits a person"] if visits > 1 else []
     every = [series for panel, _ in kept for series in panel.series]
     runs = [run for series in every for cell in series.cells for run in runs_of(cell, results).values()]
-    promises = [promise_of(run)[:3] for run in runs if run.kind == "trial"]
+    trials = [run for run in runs if run.kind == "trial"]
+    unproven = [run for run in trials if str(run.notes.get("privacy")).endswith("unproven")]
+    promises = [promise_of(run)[:3] for run in trials if run not in unproven]
+    told += ["as published: without a proof"] if unproven else []
     told += guarantees(promises, budgets=spec.x.rpartition(".")[2] not in ("epsilon", "rho"))
-    save(composed(spec, kept, job.unit, told, stamp, size), path, formats)
+    spec = spec.model_copy(update={"title": look.title or spec.title})
+    with matplotlib.rc_context(look.text):
+        save(composed(spec, kept, job.unit, told, stamp, look.size), path, look.formats)
     return True
 
 
@@ -136,18 +143,25 @@ def composed(
     stamp: str = "",
     size: tuple[float, float] | None = None,
 ) -> Figure:
-    """Return a figure of panels with their lines; ``told`` is the rest of the caption, ``size`` is in inches."""
+    """Return a figure of panels with their lines; ``told`` is the rest of the caption, ``size`` is in inches.
+
+    A figure of less than 5 inches width has its labels in a legend below, and no caption: the paper has one.
+    """
     every = [lines for _, lines in kept]
     styles = styles_of(every)
     longest = max(len(named(spec, line)) for lines in every for line in lines)
     labels = max(len(lines) + len(panel.references) for panel, lines in kept)
-    figure, axes = empty_picture(len(kept), longest, labels)
-    if size is not None:
-        figure.set_size_inches(size)
-    with matplotlib.rc_context(STYLE):
+    figure, axes = empty_picture(len(kept), longest, labels, size)
+    with matplotlib.rc_context(style(size)):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
-            draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles)
+            draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles, labelled=not narrow(size))
         write_title(figure, spec.title, stamp)
+        if narrow(size):
+            names = {named(spec, line): styles[line.label] for lines in every for line in lines}
+            names |= {one.label: REFERENCE for panel, _ in kept for one, _ in panel.references}
+            write_legend(figure, names)
+            fit_text(figure, axes)
+            return figure
         words = [caption(every, "band" if spec.x == "users" else "interval", unit), *told]
         write_caption(figure, "; ".join(words), every)
     return figure
@@ -163,8 +177,14 @@ def with_logarithms(spec: FigureSpec, lines: Sequence[Line]) -> FigureSpec:
 
 
 def draw_panel(
-    axis: Axes, spec: FigureSpec, panel: Panel, lines: Sequence[Line], styles: dict[str, dict[str, Any]]
+    axis: Axes,
+    spec: FigureSpec,
+    panel: Panel,
+    lines: Sequence[Line],
+    styles: dict[str, dict[str, Any]],
+    labelled: bool = True,
 ) -> None:
+    """Draw a panel; ``labelled``: with labels at the ends of its lines."""
     ticks = np.unique(np.concatenate([line.x for line in lines]))
     lines = [replace(line, x=places_of(line.x, ticks, spec)) for line in lines]
     draw_lines(axis, spec, lines, styles)
@@ -173,7 +193,21 @@ def draw_panel(
     for reference, series in panel.references:
         ends.append(draw_reference(axis, spec, reference, by_label.get(series.label) if series else None, lines))
     finish(axis, spec, panel.title, lines, ticks, panel.users)
-    label_points(axis, ends)
+    if labelled:
+        label_points(axis, ends)
+
+
+def fit_text(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Break titles and labels of axes that are longer than their panels, by the inches of a letter."""
+    letter = 0.085 * text_scale()
+    columns, rows = min(len(axes), 2), -(-len(axes) // 2)
+    across, down = (int(inches / letter) for inches in figure.get_size_inches() / (columns, rows) - (0.6, 0.9))
+    for axis in axes:
+        axis.set_title(textwrap.fill(axis.get_title(loc="left"), max(12, across)))
+        axis.set_xlabel(textwrap.fill(axis.get_xlabel(), max(12, across)))
+        if isinstance(axis.xaxis.get_major_locator(), MaxNLocator):
+            axis.xaxis.set_major_locator(MaxNLocator(max(1, across // 10)))
+        axis.set_ylabel(textwrap.fill(axis.get_ylabel(), max(12, down)))
 
 
 def places_of(x: Floats, ticks: Floats, spec: FigureSpec) -> Floats:

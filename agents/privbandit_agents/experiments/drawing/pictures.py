@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from privbandit_agents.experiments.drawing.style import STYLE, save, write_title
+from privbandit_agents.experiments.drawing.style import Look, save, style, write_title
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import Floats, Labels, World, draw
 from privbandit_agents.experiments.schema.figures import Picture
@@ -23,13 +23,13 @@ from privbandit_envs.families.classification import eta
 COLOURS = "RdBu_r"
 
 
-def draw_picture(picture: Picture, path: Path, formats: Sequence[str] = ()) -> None:
-    """Draw a picture and write a PNG, and other ``formats``."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained", dpi=160)
+def draw_picture(picture: Picture, path: Path, look: Look) -> None:
+    """Draw a picture and write a PNG, and other formats."""
+    with matplotlib.rc_context(look.text), matplotlib.rc_context(style(look.size)):
+        figure = Figure(figsize=look.size or (10, 3.8), layout="constrained", dpi=160)
         picture.load()(figure, **picture.kwargs)
         write_title(figure, picture.title)
-        save(figure, path, formats)
+        save(figure, path, look.formats)
 
 
 def contours(figure: Figure, gammas: Sequence[float]) -> None:

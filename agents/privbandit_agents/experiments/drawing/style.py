@@ -3,6 +3,7 @@
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from privbandit_agents.experiments.analysis.statistics import FEW_SEEDS, Floats, Interval
+from privbandit_agents.experiments.usage import UsageError
 from privbandit_envs.files import atomic
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07D00", "#56B4E9", "#882255", "#332288")
@@ -63,14 +65,16 @@ LONGEST_LABEL = 60
 """Characters of a label."""
 LABEL_HEIGHT = 0.19
 """Inches of a label beside a panel."""
-STAMP: dict[str, Any] = {"fontsize": 12, "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
+STAMP: dict[str, Any] = {"fontsize": "large", "color": "#B00020", "weight": "bold", "ha": "right", "va": "top"}
 """Style of the note in a figure's corner that it decides nothing."""
 UNIFORM: dict[str, Any] = {"color": "#777777", "linestyle": "-"}
 BEST = "best without privacy"
 FIXED = {"uniform": UNIFORM}
 """Looks of agents that are the same in all figures."""
 NUMBERED = re.compile(r"=(-?\d+(?:\.\d*)?(?:e[-+]?\d+)?)(?=,|$)")
-FORMATS = ("png", "pdf", "svg")
+FORMATS = ("png", "pdf", "svg", "eps", "ps", "pgf")
+NARROW = 5.0
+"""Inches: a figure of less width is a column of a paper."""
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -82,6 +86,8 @@ STYLE: Any = {
     "grid.color": "#e6e6e6",
     "grid.linewidth": 0.8,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType: conferences refuse type 3
+    "ps.fonttype": 42,
 }
 
 
@@ -93,11 +99,18 @@ class Look:
         title: above it.
         size: inches, width and height; None: as the panels need.
         formats: written beside the PNG.
+        font: points of the text; None: matplotlib's ``font.size``, or 8 in a figure of less than 5 inches width.
     """
 
     title: str = ""
     size: tuple[float, float] | None = None
     formats: tuple[str, ...] = ()
+    font: float | None = None
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """The settings of matplotlib for the text."""
+        return {} if self.font is None else {"font.size": self.font, "axes.titlesize": 1.1 * self.font}
 
 
 @dataclass(frozen=True)
@@ -137,20 +150,41 @@ class Line:
         return np.clip(low, least, most), np.clip(high, least, most)
 
 
-def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Figure, list[Axes]]:
+def style(size: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Return the style of figures but for what the user's rcParams set, for a figure of this many inches."""
+    default, now = matplotlib.rcParamsDefault, matplotlib.rcParams
+    own = {key: value for key, value in STYLE.items() if now[key] == default[key]}
+    if {"font.size", "axes.titlesize"} <= own.keys() and narrow(size):
+        own |= {"font.size": 8, "axes.titlesize": 8.8}
+    return own
+
+
+def narrow(size: tuple[float, float] | None) -> bool:
+    return size is not None and size[0] < NARROW
+
+
+def text_scale() -> float:
+    """Return the size of the text relative to that of ``STYLE``."""
+    return float(matplotlib.rcParams["font.size"]) / 10
+
+
+def empty_picture(
+    panels: int, characters: int = 0, labels: int = 0, size: tuple[float, float] | None = None
+) -> tuple[Figure, list[Axes]]:
     """Return an empty figure with this many panels, in two columns.
 
     Args:
         panels: how many.
         characters: of the longest label beside a panel; panels are wider for those that are not short.
         labels: the most beside one panel; panels are higher for many.
+        size: inches; None: as these need.
     """
     columns = min(panels, 2)
     rows = math.ceil(panels / columns)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(style(size)):
         width = 5.6 + 0.08 * max(0, min(characters, LONGEST_LABEL) - 30)  # inches
         height = max(3.7, LABEL_HEIGHT * labels + 0.9)  # inches of a panel
-        figure = Figure(figsize=(width * columns, height * rows + 0.3), layout="constrained", dpi=160)
+        figure = Figure(figsize=size or (width * columns, height * rows + 0.3), layout="constrained", dpi=160)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
@@ -158,10 +192,21 @@ def empty_picture(panels: int, characters: int = 0, labels: int = 0) -> tuple[Fi
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = (), follow: bool = False) -> None:
-    """Write a figure as a PNG, and in other formats beside it; ``follow`` links if the user named the path."""
+    """Write a figure as a PNG, and in other formats beside it; ``follow`` links if the user named the path.
+
+    Raises:
+        UsageError: the figure is too small for what is in it.
+    """
     for kind in dict.fromkeys(("png", *formats)):
-        with matplotlib.rc_context(STYLE), atomic(path.with_suffix(f".{kind}"), "wb", follow=follow) as file:
-            figure.savefig(file, format=kind)
+        with matplotlib.rc_context(style()), atomic(path.with_suffix(f".{kind}"), "wb", follow=follow) as file:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", "constrained_layout not applied")
+                try:
+                    figure.savefig(file, format=kind)
+                except UserWarning:
+                    width, height = figure.get_size_inches()
+                    text = f"{width:g}x{height:g} inches are too few for its panels and labels"
+                    raise UsageError(f"{text}: give a larger --size or a smaller --font.") from None
 
 
 def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:
@@ -235,23 +280,23 @@ def write_title(figure: Figure, title: str, stamp: str = "") -> None:
     """Write a title above a figure, and a stamp in its corner; a long title goes on below; no panel is covered."""
     room = figure.get_figwidth() - (0.2 + 0.11 * len(stamp) if stamp else 0.0)  # inches
     if title or stamp:
-        told = textwrap.fill(title, max(20, int(11 * room))) or " "
-        figure.suptitle(told, fontsize=12, x=0.01, ha="left")
+        told = textwrap.fill(title, max(20, int(11 * room / text_scale()))) or " "
+        figure.suptitle(told, fontsize="large", x=0.01, ha="left")
     if stamp:
         figure.text(0.99, 0.995, stamp, **STAMP)
 
 
 def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -> None:
     """Write a caption below a figure, with the dashes of each kind of privacy if it shows several."""
-    told = textwrap.fill(text, int(15 * figure.get_figwidth()))
+    told, points = textwrap.fill(text, int(15 * figure.get_figwidth() / text_scale())), 9 * text_scale()
     every = [line.notion for lines in panels for line in lines]
     shown = [notion for notion in NOTIONS if notion in every]
     if len(shown) < 2:
-        figure.supxlabel(told, fontsize=9, color="#555555", x=0.99, ha="right")
+        figure.supxlabel(told, fontsize=points, color="#555555", x=0.99, ha="right")
         return
     samples = [Line2D([], [], color="#333333", linestyle=DASHES[notion], linewidth=1.6) for notion in shown]
     names = [NOTIONS[notion] for notion in shown]
-    look: Any = {"frameon": False, "fontsize": 9, "title_fontsize": 9, "alignment": "left", "handlelength": 3}
+    look: Any = {"frameon": False, "fontsize": points, "title_fontsize": points, "alignment": "left", "handlelength": 3}
     legend = figure.legend(samples, names, loc="outside lower left", ncols=min(len(shown), 3), title=told, **look)
     legend.get_title().set_color("#555555")
 
@@ -310,12 +355,22 @@ def label_points(axis: Axes, labels: Sequence[Label]) -> None:
     to_axes = axis.transData + axis.transAxes.inverted()
     points = to_axes.transform([(label.x, label.y) for label in labels])
     order = points[:, 1].argsort(kind="stable")
-    heights = spread([float(points[i, 1]) for i in order], LABEL_HEIGHT / inches, 0.4 * LABEL_HEIGHT / inches, most=1.0)
+    gap = LABEL_HEIGHT * text_scale() / inches
+    heights = spread([float(points[i, 1]) for i in order], gap, 0.4 * gap, most=1.0)
     for i, height in zip(order, heights, strict=True):
         text, color = shortened(labels[i].text), labels[i].color
         tie = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         how: Any = {"xycoords": "axes fraction", "textcoords": "axes fraction", "va": "center", "arrowprops": tie}
         axis.annotate(text, points[i], (1.04, height), color=readable(color), annotation_clip=False, **how)
+
+
+def write_legend(figure: Figure, labels: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write labels with the looks of their lines below the panels, in as many columns as fit."""
+    longest = min(max(map(len, labels)), LONGEST_LABEL)
+    columns = max(1, int(figure.get_figwidth() / (0.45 + 0.085 * text_scale() * longest)))
+    lines = [Line2D([], [], **{"linewidth": 1.4, **look}) for look in labels.values()]
+    look: Any = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.0, "labelspacing": 0.25, "borderaxespad": 0}
+    figure.legend(lines, [shortened(label) for label in labels], loc="outside lower center", ncols=columns, **look)
 
 
 def readable(color: str, contrast: float = 4.6) -> str:

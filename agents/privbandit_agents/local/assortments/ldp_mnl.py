@@ -82,6 +82,9 @@ class LDPMNL(MomentAgent[Config]):
             utilities = context[..., :-1] @ self.scorer[:, -1].astype(context.dtype)
             return best_sets(context, utilities, self.capacity)
 
+    def predict(self, contexts: Array) -> None:  # type: ignore[override]
+        """Return None: actions are sets, and no arm has a mean of its own."""
+
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the clipped gradients at theta, shape (n, d)."""
         x, offered, bought = lay_out(context, np.asarray(action), np.asarray(feedback), self.capacity)

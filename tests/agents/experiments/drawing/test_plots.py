@@ -1,15 +1,14 @@
 """Figures of tables of results: nothing is written over anything, and what is drawn is what was measured."""
 
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from drawing_of_texts import overlaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.cli.audit import FACTORS, Found, picture
 from privbandit_agents.experiments.analysis.statistics import Floats, Interval
@@ -76,31 +75,6 @@ MANY = {f"agent-{i}": (*NONE, 100.0 + i % 3) for i in range(24)}
 LONG = {
     f"a-package-of-somebody-else-agent-{i} with_a_long_setting={i}, and_another=2": (*NONE, 50.0 + i) for i in range(3)
 }
-
-
-def overlaps(figure: Figure) -> list[tuple[str, str]]:
-    """Return the texts of a figure that lie over another, by the boxes of the renderer, and those that stick out."""
-    figure.draw_without_rendering()
-    beyond = ticks_beyond(figure)
-    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    texts = [text for text in texts if text not in beyond]
-    boxes = [(text.get_text(), Text.get_window_extent(text).shrunk(0.98, 0.9)) for text in texts]
-    found = [(one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
-    edge = figure.bbox.padded(2)
-    return found + [
-        (words, "the edge") for words, box in boxes if not (edge.contains(*box.min) and edge.contains(*box.max))
-    ]
-
-
-def ticks_beyond(figure: Figure) -> set[Any]:
-    """Return the labels of ticks beyond the ends of an axis, which are not drawn."""
-    found = set()
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        slack = 1e-6 * (high - low)
-        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-        found |= {tick.label1 for tick in ticks if not low - slack <= tick.get_loc() <= high + slack}
-    return found
 
 
 ONE, THREE = ("a/World-v0",), ("a/World-v0", "a/Other-v0(dim=5)", "a/Third-v0")

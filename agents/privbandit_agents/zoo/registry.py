@@ -222,7 +222,7 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
             found = f"{name} has no setting {key!r}{did_you_mean(key, known)}"
             raise TypeError(f"{found}; it has {', '.join(known) or 'none'}.")
     if None not in (epsilon := config.get("epsilon"), rho := config.get("rho")):
-        raise ValueError(f"{name} takes one budget; got epsilon={epsilon} and rho={rho}: leave one of them out.")
+        raise ValueError(f"give rho or epsilon, not both; got rho={rho} and epsilon={epsilon}.")
     return config_class(**{**entry.defaults, **config})
 
 

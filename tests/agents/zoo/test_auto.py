@@ -173,9 +173,7 @@ def test_the_budget_that_was_asked_for_is_the_one_that_is_built(name: str) -> No
 
 
 def test_two_budgets_at_once_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^auto-joint takes one budget; got epsilon=1 and rho=2: leave one of them out.$"
-    ):
+    with pytest.raises(ValueError, match=r"^give rho or epsilon, not both; got rho=2 and epsilon=1\.$"):
         make("auto-joint", gym.make(ASSORTMENT, horizon=100), epsilon=1, rho=2)
 
 

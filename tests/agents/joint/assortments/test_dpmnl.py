@@ -528,7 +528,7 @@ def test_the_bound_of_lemma_s6() -> None:
         ({"rho": math.nan}, "rho must be > 0"),
         ({"rho": True}, "rho must be > 0; got True"),
         ({"epsilon": 0.0}, "epsilon must be > 0"),
-        ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon and rho can be given"),
+        ({"epsilon": 1.0, "rho": 1.0}, "give rho or epsilon, not both; got rho=1.0 and epsilon=1.0."),
         ({"rho": 1.0, "delta": 2.0}, "delta must lie in (0, 1); got 2.0"),
         ({"rho": 1.0, "delta": 0.0}, "delta must lie in (0, 1); got 0.0"),
         ({"radius": 1e-300}, "radius must lie in [1e-06, 1000000.0]; got 1e-300"),

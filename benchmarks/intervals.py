@@ -1,10 +1,16 @@
-"""How often the intervals of ``privbandit cost`` cover the truth, on logs of worlds whose truth is known.
+"""How often intervals made of a log cover the truth, on logs of worlds whose truth is known.
 
 ``python benchmarks/intervals.py [--repetitions 30] [--logs small,wide,skewed,wrong]`` prints, for each log and agent,
-the number of repetitions whose 95 % interval has the agent's true reward, and how often the check is alarmed.
+the number of repetitions whose 95 % interval of ``privbandit cost`` has the agent's true reward, and how often the
+check is alarmed. ``--table estimates`` prints the coverage of the estimates of one policy as a CSV, over rates of
+clicks, rows an arm, arms and logging policies, and ``--table alarms`` the alarms of ``check_simulator`` where the model
+is the truth. ``--only 2`` takes two arms alone.
 """
 
 import argparse
+import csv
+import itertools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +18,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
-from privbandit_agents import Log, make, play
+from privbandit_agents import Log, dr, ips, make, play, private_value, snips
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.cli.cost import estimated
-from privbandit_agents.logs.simulator import LOG_ENV, check_simulator, simulator
+from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, simulator
 from privbandit_agents.zoo.registry import can_play
 
 import privbandit_envs
@@ -107,12 +113,83 @@ def covered(name: str, repetitions: int, seeds: int) -> Iterator[str]:
     yield f"{name:8} the check is alarmed in {off} of {repetitions}"
 
 
+ROWS, ARMS, KINDS = (20, 150, 1000, 10_000), (2, 12, 80), 10
+LOGGING = ("even", "skewed", "hard", "sharp")
+"""The policy's arm is logged evenly; seldom for some kinds of users; seldom where clicks are most frequent; or up to a
+hundred times as seldom for some as for others."""
+
+
+def clicks(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> tuple[Log, Floats, float]:
+    """Return a log of ten kinds of users, the chance of a click of each row's kind, and the value of arm 0 alone."""
+    n, most = rows * arms, min(0.9, 5 / arms)
+    least = {"even": 1 / arms, "sharp": most / 100}.get(logging, 0.1 / arms)
+    p0 = np.exp(rng.uniform(np.log(least), np.log(1 / arms if logging == "even" else most), KINDS))
+    shape = p0**-0.5 if logging == "hard" else np.exp(rng.normal(0, 0.6, KINDS))
+    rates, kinds = np.minimum(rate * shape / shape.mean(), 0.95), rng.integers(KINDS, size=n)
+    actions = np.where(rng.random(n) < p0[kinds], 0, rng.integers(1, arms, size=n))
+    won = (rng.random(n) < rates[kinds]).astype(float)
+    p = np.where(actions == 0, p0[kinds], (1 - p0[kinds]) / (arms - 1))
+    about = {"uniform": 1 / arms, "least_propensity": float(p.min())}
+    return Log(kinds[:, None] / KINDS, actions, won, p, won, np.zeros(n), about), rates[kinds], float(rates.mean())
+
+
+def estimates(rate: float, rows: int, arms: int, logging: str, repetitions: int) -> dict[str, object]:
+    """Return the share of intervals that have the truth, of logs that are not refused, and the number of those."""
+    hits, made = dict.fromkeys(("ips", "snips", "dr", "private_value"), 0), 0
+    for seed in range(repetitions):
+        rng = default_rng([seed, rows, arms])
+        log, _, truth = clicks(rate, rows, arms, logging, rng)
+        law = lambda contexts: np.eye(arms)[np.zeros(len(contexts), int)]  # noqa: E731
+        try:
+            found = [estimator(log, law) for estimator in (ips, snips, dr)]
+        except ValueError:
+            continue
+        found.append(private_value(log, law, 1.0, rng=rng))  # type: ignore[arg-type]
+        made += 1
+        for name, one in zip(hits, found, strict=True):
+            hits[name] += one.low <= truth <= one.high
+    return {name: f"{hit / max(made, 1):.3f}" for name, hit in hits.items()} | {"logs": repetitions, "judged": made}
+
+
+def alarms(rate: float, rows: int, arms: int, logging: str, repetitions: int) -> dict[str, object]:
+    """Return how many logs alarm the check of a model that is the truth."""
+    off = 0
+    for seed in range(repetitions):
+        log, true, _ = clicks(rate, rows, arms, logging, default_rng([seed, rows, arms]))
+        means = np.repeat(true[:, None], arms, axis=1)
+        ahead, names = np.zeros(len(log), int), [str(arm) for arm in range(arms)]
+        rest: tuple[Any, ...] = ("logistic", {}, 0.0, 1.0, 0.0, None, ahead, names)
+        fitted = Simulator(log.contexts, means, means, log.actions, log.rewards, 1 / log.propensities, *rest)
+        off += any(gap.off for gap in check_simulator(fitted))
+    return {"logs": repetitions, "alarmed": off}
+
+
+def table(name: str, only: int | None, effort: int) -> None:
+    """Print a line for each cell, of as many logs as have ``effort`` rows, 4 to 120."""
+    measured, rates = (
+        (estimates, (0.001, 0.005, 0.02, 0.2)) if name == "estimates" else (alarms, (0.002, 0.02, 0.2, 0.5))
+    )
+    heads = ("rate", "rows an arm", "arms", "logging")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for place, cell in enumerate(itertools.product(rates, ROWS, (only,) if only else ARMS, LOGGING)):
+        found = measured(*cell, min(120, max(4, effort // (cell[1] * cell[2]))))
+        if not place:
+            writer.writerow((*heads, *found))
+        writer.writerow((*cell, *found.values()))
+        sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--logs", default=",".join(LOGS))
+    parser.add_argument("--table", choices=("estimates", "alarms"))
+    parser.add_argument("--only", type=int, help="arms")
+    parser.add_argument("--effort", type=int, default=600_000, help="rows of all logs of a cell")
     asked = parser.parse_args()
+    if asked.table:
+        return table(asked.table, asked.only, asked.effort)
     for name in asked.logs.split(","):
         for line in covered(name, asked.repetitions, asked.seeds):
             print(line, flush=True)

@@ -43,14 +43,15 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
-    one. Lists, and arrays of objects, are read cell by cell. An array of numbers or of text has its dtype from the
-    caller, so that an array of text labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the
-    budget once, and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise
-    that is used twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by
-    default: each fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything
-    else is for simulations: an integer, or a generator that ``sklearn.base.clone`` or a grid search copies, gives
-    several fits the same noise, and whoever has the estimator has it. ``aggregate=True`` draws the sum of the reports
-    at once from the rows themselves, where that sum has an exact law: for simulations, too.
+    one. Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
+    the ends of the range say. An array of numbers or of text has its dtype from the caller, so that an array of text
+    labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once, and ``ledger_`` belongs
+    to the last one. Fits on the same people add up if their noise is fresh. Noise that is used twice cancels out, and
+    noise that can be drawn again can be subtracted. So ``random_state`` is None by default: each fit takes fresh keys
+    from the operating system and keeps none of them, in a pickle neither. Anything else is for simulations: an integer,
+    or a generator that ``sklearn.base.clone`` or a grid search copies, gives several fits the same noise, and whoever
+    has the estimator has it. ``aggregate=True`` draws the sum of the reports at once from the rows themselves, where
+    that sum has an exact law: for simulations, too.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -85,10 +86,20 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from private rows X (n, d), y (n,) and public rows X_public (n_Q, d), y_public (n_Q,).
 
+        Until it is over the former fit stays whole, with its guarantee and its ledger; so it does after an error.
+
         Raises:
             ValueError: public rows that are not finite, or with a label outside the classes; fewer than two classes;
                 labels that are text where the classes are numbers or the other way round; a setting out of range.
+            TypeError: a setting that the agent lacks, or ``people``: rows at rest have no names.
         """
+        fitted = copy.copy(self)
+        fitted._learn(X, y, X_public, y_public)
+        self.__dict__.update(vars(fitted))
+        return self
+
+    def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:
+        """Fit this very object, step by step."""
         find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
         private, labels = self.private_rows(X, y, X_public)
@@ -118,7 +129,6 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
-        return self
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that results computed from them stay small."""
@@ -148,17 +158,23 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def readable(self, X: Any, X_public: Any) -> Any:
         """Return X if it holds numbers alone, else its cells as numbers, NaN for a cell that is none.
 
-        Rows have as many features as public rows, or as ends of the range; without either, as most rows have.
+        Rows have as many features as a table has columns; those of a list as public rows have, or ends of the range.
+
+        Raises:
+            ValueError: rows in a list, and nothing public says how many features they have.
         """
         typed, frame = isinstance(X, np.ndarray) and X.dtype != object, hasattr(X, "iloc")
-        if typed or real_array(X) is not None:
+        entries = None if typed else entries_of(np.asarray(X, object) if frame else X)
+        if entries is None:
             return X
-        if (entries := entries_of(np.asarray(X, object) if frame else X)) is None:
+        known = getattr(entries, "shape", ())[1:]  # of a table
+        known = known or np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
+        if len(known) != 1:
+            unknown = "if neither X_public nor arrays in feature_range say how many features there are"
+            raise ValueError(f"X must be an array (n, d) or a table {unknown}; got {type(X).__name__}.")
+        if (real := real_array(X)) is not None and real.shape[1:] == known:
             return X
-        known: Any = np.array(self.feature_range if X_public is None else X_public, object).shape[1:]
-        lengths = [len(row) for row in map(entries_of, entries) if row is not None]
-        features = known[0] if len(known) == 1 else max(sorted(set(lengths)), key=lengths.count, default=0)
-        cells = stacked(entries, (features,), FLOAT64)
+        cells = stacked(entries, known, FLOAT64)
         return type(X)(cells, columns=X.columns) if frame else cells
 
     def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
@@ -232,6 +248,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{strange[0]} needs another fit; {name} changes {free} without one.")
         other = copy.copy(self)
         other.agent_ = copy.copy(self.agent_)
+        other.ledger_ = getattr(other.agent_, "ledger", None)
         other.agent_.reprocess(dataclasses.replace(self.agent_.config, **settings))
         other.note(settings)
         return other

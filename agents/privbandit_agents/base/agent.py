@@ -1,5 +1,6 @@
 """What every agent is: it selects actions, learns from feedback, and states its privacy guarantee."""
 
+import copy
 import math
 import os
 import warnings
@@ -8,13 +9,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final
-from weakref import WeakSet
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
+from weakref import WeakValueDictionary
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from numpy.random import Generator, default_rng
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.base import law as laws
@@ -25,7 +26,7 @@ from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_o
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
+from privbandit_agents.base.state import Arrays, Unseeded, changed, rekey, restore_into, state_of
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -176,14 +177,15 @@ class Guarantee:
         return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
-UNSEEDED: WeakSet["Agent[Any]"] = WeakSet()
-"""Private agents that were made without a seed: each process that is forked off takes fresh keys for its copies."""
+ALIVE: WeakValueDictionary[int, "Agent[Any]"] = WeakValueDictionary()
+"""All agents of this process by their ``id``, however they were made: each process that is forked off looks here."""
 
 
 def part_after_fork() -> None:
     """Let a child process's copies of unseeded agents share no noise with their parent's."""
-    for agent in list(UNSEEDED):
-        agent.parted()
+    for agent in list(ALIVE.values()):
+        if not vars(agent).get("seeded", True):
+            agent.parted()
 
 
 os.register_at_fork(after_in_child=part_after_fork)
@@ -266,6 +268,12 @@ class Agent(ABC, Generic[C]):
             raise owned(type(self))
         vars(self)["present"] = masks
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an agent that a forked process finds, whether a constructor, a copy or another agent made it."""
+        made = super().__new__(cls)
+        ALIVE[id(made)] = made
+        return made
+
     def __init__(
         self,
         observation_space: Space,
@@ -277,7 +285,7 @@ class Agent(ABC, Generic[C]):
         """Keep the arguments, which ``make`` has checked against ``plays``, and begin."""
         self.name = type(self).__name__
         self.observation_space, self.action_space = observation_space, action_space
-        self.config, self.rng = config, default_rng() if rng is None else rng
+        self.config, self.rng = config, Unseeded() if rng is None else rng
         if self.uses_public_data:
             if public_data is None:
                 raise ValueError(f"{self.name} needs an environment with public_data; got None.")
@@ -291,14 +299,16 @@ class Agent(ABC, Generic[C]):
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
-            UNSEEDED.add(self)
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
         self.__dict__.update(attributes)
         if not attributes.get("seeded", True):
             self.parted()
-            UNSEEDED.add(self)
+
+    def __copy__(self) -> Self:
+        """Return a deep copy: agents that share parts would learn from one person in one sum, and pay for it once."""
+        return copy.deepcopy(self)
 
     def parted(self) -> None:
         """Share no noise with the agent that this one is a copy of: take fresh keys."""
@@ -368,7 +378,11 @@ class Agent(ABC, Generic[C]):
         """Rebuild what is derived from the state; called after a load."""
 
     def rekey(self) -> None:
-        """Take fresh keys from the operating system for all randomness to come; what was released stays as it is."""
+        """Take fresh keys from the operating system for all randomness to come; what was released stays as it is.
+
+        From then on the agent is one without a seed.
+        """
+        self.seeded = False
         rekey(self)
 
     def contexts_of(self, context: object) -> Array:
@@ -388,6 +402,16 @@ class Agent(ABC, Generic[C]):
             person: the ids of the visits' people; None: everyone is new.
         """
         return records if self.people_seen is None else self.people_seen.taken(records, person)
+
+    def refuse_people(self) -> None:
+        """Raise where rows without names would report: who has reported is asked by ``update`` alone.
+
+        Raises:
+            TypeError: the promise is to people.
+        """
+        if self.people_seen is not None:
+            way_out = "call update(context, action, feedback, person=ids), or make it without people"
+            raise TypeError(f"{self.name} promises to people, who have no names here; {way_out}.")
 
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
@@ -441,8 +465,8 @@ class Devices:
 
     def rekey(self) -> None:
         """Take fresh keys from the operating system, the server's and the devices'."""
-        rekey(self)
-        self.rng = default_rng()
+        super().rekey()  # type: ignore[misc]
+        self.rng = Unseeded()
 
 
 class LocalAgent(Devices, Agent[C], Generic[C, Report]):
@@ -514,7 +538,8 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         Raises:
             TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
         """
-        if self.fewest_summed == NEVER or self.people_seen is not None:
+        self.refuse_people()
+        if self.fewest_summed == NEVER:
             raise TypeError(f"{self.name} has no law of summed reports.")
         records = self.records_of(contexts, actions, feedback)
         with self.paying(len(records[-1])):
@@ -551,7 +576,8 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
 
     @final
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
-        if not self.by_counts or self.people_seen is not None:
+        self.refuse_people()
+        if not self.by_counts:
             raise TypeError(f"{self.name} learns from users one by one.")
         with self.paying(users := int(np.sum(counts))):
             self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)

@@ -1,7 +1,6 @@
 """What agents that predict labels share: public data, exploration, and learning from labels that are known."""
 
 from abc import abstractmethod
-from copy import copy
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -77,9 +76,11 @@ class LabelAgent(Agent[L]):
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the law without exploration, which is exact but for guesses that are drawn, mixed with any label."""
-        guessing = copy(self)
-        guessing.exploration = 0.0
-        return mixed(super(LabelAgent, guessing).law(contexts, draws, rng), self.exploration, 1 / self.n_labels)
+        share, self.exploration = self.exploration, 0.0
+        try:
+            return mixed(super().law(contexts, draws, rng), share, 1 / self.n_labels)
+        finally:
+            self.exploration = share
 
     def explored(self, labels: Labels, context: Array, rng: Generator) -> Action:
         """Return the labels for one user or many, some of them replaced by random ones."""

@@ -78,6 +78,10 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         super().restore_devices(values)
         self.shuffler.bag, self.shuffler.users = np.array(values["bag"], np.int64), int(values["users"])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: without a seed, an empty batch."""
+        return vars(self) | ({} if self.seeded else {"shuffler": Shuffler(len(self.shuffler.bag))})
+
     def parted(self) -> None:
         """Share neither noise nor an open batch with the agent that this one is a copy of."""
         super().parted()

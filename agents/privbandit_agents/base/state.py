@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.random import Generator, default_rng
+from numpy.random import PCG64, BitGenerator, Generator
 from numpy.typing import NDArray
 
 from privbandit_envs.files import atomic
@@ -91,6 +91,19 @@ def taken(name: str, own: Any, given: Any) -> Any:
     return given
 
 
+class Unseeded(Generator):
+    """A generator with a key from the operating system, which no copy and no pickle has: these take keys of their own.
+
+    So do the copies of what it spawns.
+    """
+
+    def __init__(self, bits: BitGenerator | None = None) -> None:
+        super().__init__(PCG64() if bits is None else bits)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unseeded, ()
+
+
 def rekey(thing: object, rng: Generator | None = None) -> None:
     """Give an object's generators fresh keys from the operating system; noise of later releases is forgotten.
 
@@ -101,7 +114,7 @@ def rekey(thing: object, rng: Generator | None = None) -> None:
     """
     for name, value in kept(thing):
         if isinstance(value, Generator):
-            setattr(thing, name, default_rng() if rng is None else rng.spawn(1)[0])
+            setattr(thing, name, Unseeded() if rng is None else rng.spawn(1)[0])
         elif hasattr(value, "__dict__"):
             rekey(value, rng)
     if hasattr(thing, "forget"):

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -28,6 +28,7 @@ from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, table
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.logs.estimates import snips
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator
 from privbandit_envs.files import atomic
@@ -145,6 +146,8 @@ def cost(
     # the world
     folder.mkdir(parents=True, exist_ok=True)
     made = world_in(folder, log, model, err)
+    with usage_errors("cost"):
+        rows = policies(log, made)
     world = str((folder / WORLD).absolute())
     env_kwargs = {"source": world, "digest": digest_of(made)}
     n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
@@ -176,8 +179,7 @@ def cost(
     }
     results, failures = run_jobs([one for each in trials.values() for one in each], folder, engine, err)
     # the table
-    rows = policies(log, made)
-    uniform, best = rows[0].reward, rows[-1].reward
+    uniform, best = rows[0].reward, math.nan if math.isnan(rows[-1].gain) else rows[-1].reward
     for player, mine in trials.items():
         found = [results[one.name] for one in mine if one.name in results]
         if found:
@@ -225,14 +227,16 @@ def policies(log: Log, made: Simulator) -> list[Row]:
     n, arms = made.means.shape
     span = made.high - made.low
     uniform = made.judged(np.full((n, arms), 1 / arms))
-    best = made.judged(np.eye(arms)[made.means.argmax(axis=1)])
-    width = 1.96 * made.rewards.std(ddof=1) / np.sqrt(n)
+    best = made.judged(np.eye(arms)[made.ahead], np.flatnonzero(made.ahead >= 0))
+    own = snips(replace(made.log, propensities=np.ones(n)), np.eye(arms)[made.actions])
+    found = {"uniform play": uniform, "the log's own policy": own, "best arm by the model": best}
     rows = [
-        ("uniform play", uniform.value, 1.96 * uniform.error),
-        ("the log's own policy", float(made.rewards.mean()), float(width)),
-        ("best arm by the model", best.value, 1.96 * best.error),
+        (name, min(max(one.value, 0.0), 1.0), max(one.high - one.value, one.value - one.low))
+        for name, one in found.items()
     ]
     gap = best.value - uniform.value
+    if gap <= np.hypot(best.value - best.low, uniform.high - uniform.value):  # no gain is shown
+        gap = math.nan
     return [
         Row(
             name,
@@ -240,8 +244,8 @@ def policies(log: Log, made: Simulator) -> list[Row]:
             None,
             made.low + span * value,
             span * half,
-            (value - uniform.value) / gap if gap > 0 else math.nan,
-            half / gap if gap > 0 else math.nan,
+            (value - rows[0][1]) / gap,
+            half / gap,
         )
         for name, value, half in rows
     ]
@@ -259,8 +263,7 @@ def played(
     mean, half = estimated([run.arrays["reward"] for run in found], found[0].arrays["checkpoints"], len(made))
     span = made.high - made.low
     reward, half = made.low + span * mean, span * half
-    gap = ends[1] - ends[0]
-    gain, gain_half = ((reward - ends[0]) / gap, half / gap) if gap > 0 else (math.nan, math.nan)
+    gain, gain_half = (reward - ends[0]) / (ends[1] - ends[0]), half / (ends[1] - ends[0])
     name = f"{notion}, epsilon = {epsilon:g}" if epsilon is not None else f"{agent}, not private"
     promise = str(found[0].notes.get("privacy", ""))
     chosen = str(found[0].notes.get("played", agent))
@@ -305,13 +308,20 @@ def headline(rows: Sequence[Row]) -> str:
         return "No private agent could be run."
     if math.isnan(private[0].gain):
         return (
-            f"No choice of arms earns more than uniform play's {rows[0].reward:.4g} per user by this log: there is no "
-            "gain to keep."
+            f"This log cannot tell whether any choice of arms earns more than uniform play's {interval(rows[0])} per "
+            f"user: the best arm by the model, judged by rows that did not choose it, earns {interval(rows[-1])}."
         )
     near = min({row.epsilon for row in private if row.epsilon}, key=lambda epsilon: abs(math.log(epsilon)))
-    best = [f"{row.notion} privacy keeps {max(row.gain, 0):.0%}" for row in private if row.epsilon == near]
+    kept = [f"{row.notion} privacy keeps {told_share(row)}" for row in private if row.epsilon == near]
     ends = f"{rows[0].reward:.4g} per user with uniform play and {rows[-1].reward:.4g} with the best arm"
-    return f"At epsilon = {near:g}, {listed(best)} of the gain, which lies between {ends}."
+    return f"At epsilon = {near:g}, {listed(kept)} of the gain, which lies between {ends}."
+
+
+def told_share(row: Row) -> str:
+    """Return a share with its interval; a wide one on both sides of a half is none."""
+    low, high = row.gain - row.gain_half_width, row.gain + row.gain_half_width
+    wide = high - low > 0.3 and low <= 0.5 <= high  # widths and sides that answer no question
+    return f"{'a share that this log cannot tell, ' * wide}{share(row).strip()}"
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -324,15 +334,16 @@ def verdict(gaps: Sequence[Gap]) -> str:
     if weights := [gap for gap in off if gap.policy.startswith("the weights")]:
         one = weights[0]
         return (
-            f"Warning: {one.policy} have mean {one.logged:.3g} +- {1.96 * one.error:.2g}, not 1: propensities are not "
-            "those of the policy that made the log, so no number here can be trusted."
+            f"Warning: {one.policy} have mean {one.logged:.3g} ({one.low:.3g} to {one.high:.3g}), not 1: propensities "
+            "are not those of the policy that made the log, or some users had hardly a chance of it. No number "
+            "here can be trusted."
         )
     if off:
         one = off[0]
         return (
-            f"Warning: for {one.policy} the model gives {one.simulated:.4g} and the log {one.logged:.4g} +- "
-            f"{1.96 * one.error:.2g}: the model of rewards is wrong. Rewards per user are corrected by the log; how "
-            "well agents learn is not."
+            f"Warning: for {one.policy} the model gives {one.simulated:.4g} and the log {one.logged:.4g} "
+            f"({one.low:.4g} to {one.high:.4g}): the model of rewards is wrong. Rewards per user are corrected by the "
+            "log; how well agents learn is not."
         )
     return f"The model of rewards agrees with the log on {len(gaps)} checks, within what chance explains."
 

@@ -1,6 +1,5 @@
 """Common parts of locally private agents for labels: clipping on arrival, one report a user, and a learner."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -229,7 +228,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
 
     def in_turn(self, contexts: Array) -> InOrder | None:
         own = unchanged(self, "in_turn", ("select_action", "inputs", "randomize", "absorb", "pay", "rows", "revealed"))
-        if not own or self.n_labels > 2 or self.exploration:
+        if not own or self.n_labels > 2 or self.exploration or self.people_seen is not None:
             return None
         turns = self.learner.in_turn(self.rows(contexts), self.rng)
         if turns is not None:
@@ -245,6 +244,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return self.learner.left
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
+        self.refuse_people()
         x, known = self.labelled(contexts, labels)
         self.pay(len(known))
         self.learner.learn(self.rows(x), known, self.rng, aggregate)
@@ -256,7 +256,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return self.learner.chances(contexts)
 
     def reprocess(self, config: S) -> None:
-        self.config, self.learner = config, copy.copy(self.learner)
+        self.config = config
         self.learner.reprocess(config)
 
     def restored(self) -> None:

@@ -3,33 +3,37 @@
 Daniel Horvitz and Donovan Thompson, "A Generalization of Sampling Without Replacement From a Finite Universe", JASA
 1952 (inverse propensities); Adith Swaminathan and Thorsten Joachims, "The Self-Normalized Estimator for Counterfactual
 Learning", NeurIPS 2015; Miroslav Dudik, John Langford and Lihong Li, "Doubly Robust Policy Evaluation and Learning",
-ICML 2011; Robert Bell and Daniel McCaffrey, "Bias Reduction in Standard Errors for Linear Regression with Multi-Stage
-Samples", Survey Methodology 2002 (the interval of ``snips``).
+ICML 2011; Nikos Karampatziakis, John Langford and Paul Mineiro, "Empirical Likelihood for Contextual Bandits", NeurIPS
+2020; Charles Clopper and Egon Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+Binomial", Biometrika 1934 (the intervals).
 
 A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
 Where arms come and go an agent chooses by the log's masks, and probabilities are those given that an arm is present.
-It must not depend on the users in the log, or an estimate praises it for overfitting. The logging policy
-may have learned from user to user: given the past, each term is unbiased, so that errors are a martingale.
+It must not depend on the users in the log, or an estimate praises it for overfitting: judge a policy that was chosen
+from a log by rows that it was not chosen from. The logging policy may have learned from user to user: given the past,
+each term is unbiased, so that errors are a martingale.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, Array
-from privbandit_agents.logs.record import Log
+from privbandit_agents.logs.record import Log, canonical
 from privbandit_agents.privacy._validate import failure
 from privbandit_envs.changing.masks import Masks
-from privbandit_envs.validate import shown
+from privbandit_envs.problem import pick
+from privbandit_envs.validate import listed, shown
 
 Floats = NDArray[np.float64]
 Model: TypeAlias = Callable[[Array], Array]
 Policy: TypeAlias = AnyAgent | Model | Array
+Steps: TypeAlias = Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,11 @@ class Estimate:
     """The mean reward of a policy, a user.
 
     Attributes:
-        value: the estimate.
+        value: the estimate; that of ``ips`` and ``dr`` may lie beyond the rewards.
         error: its standard error.
-        low, high: the interval.
-        confidence: of the interval, by the normal law; that of ``snips`` by Student's.
+        low, high: the interval, within the rewards' range: ``about["reward_range"]`` of the log, or [0, 1] if all
+            rewards lie there. Else it is the range of the log's rewards, and the interval holds if no other can occur.
+        confidence: of the interval.
         users: in the log.
         effective: number of users of the policy itself with the same information, by the weights: (sum w)^2 / sum w^2.
     """
@@ -57,7 +62,7 @@ class Estimate:
 def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
     """Return the mean of w r, where w is the policy's probability of the logged action over the logged one.
 
-    It is unbiased if the log could take every action that the policy takes.
+    It is unbiased if the log could take every action that the policy takes. ``interval`` says how the interval is made.
 
     Args:
         log: from ``log``, or made of arrays.
@@ -66,59 +71,26 @@ def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | Non
         rng: for policies that draw their probabilities.
 
     Raises:
-        ValueError: probabilities of another shape, or that are none; fewer than two users.
+        ValueError: probabilities of another shape, or that are none; fewer than two users; the policy takes arms that
+            no row has, or where the log could take none but another; no logged action is the policy's; or all rewards
+            are the same, beyond [0, 1], and their range is unknown.
     """
-    weights = weights_of(log, policy, rng)
-    return estimate(weights * log.rewards, weights, confidence)
+    _, weights, largest = supported(log, policy, rng)
+    return estimate(log, weights, largest, np.zeros(1), np.zeros((1, 1)), weights * log.rewards, confidence)
 
 
 def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
     """Return sum w r / sum w: with a small bias it is never beyond the rewards, and hardly feels a shift of them.
 
-    Arguments and errors are those of ``ips``. A few users may have most of the weight: ``ratio_error`` corrects the
-    error for that, and gives the degrees of freedom of Student's law in the interval.
-
-    Raises:
-        ValueError: as for ``ips``, or fewer than two logged actions are the policy's.
+    Arguments and errors are those of ``ips``.
     """
-    weights = weights_of(log, policy, rng)
-    if not weights.sum() > 0:
-        raise ValueError("no logged action is one of the policy's: the log holds no information on it.")
-    value = float(weights @ log.rewards / weights.sum())
-    error, freedom = ratio_error(weights / weights.sum(), log.rewards - value)
-    quantile = float(scipy.special.stdtrit(freedom, (1 + failure(confidence=confidence)) / 2))
-    return Estimate(
-        value, error, value - quantile * error, value + quantile * error, confidence, len(log), effective(weights)
-    )
-
-
-def ratio_error(shares: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return the standard error of a weighted mean, and its degrees of freedom.
-
-    A residual is shorter than an error, as the mean follows heavy users. Were all rewards equally uncertain, the
-    square of user i's would be 1 - 2 h_i + sum h^2 times as large in the mean, for shares h: each is divided by this.
-    The degrees of freedom fit the variance of the sum of squares (Satterthwaite), with such rewards of a normal law.
-    With equal shares both are those of Student's t: the sample variance, and n - 1.
-
-    Args:
-        shares: each user's of all weight, which add up to 1, shape (n,).
-        residuals: rewards less their weighted mean, shape (n,).
-
-    Raises:
-        ValueError: one user has all weight.
-    """
-    total, heaviest = float(shares @ shares), int(shares.argmax())
-    rest = np.where(np.arange(len(shares)) == heaviest, 0.0, shares)
-    shrunk = 1 - 2 * shares + total
-    shrunk[heaviest] = rest.sum() ** 2 + rest @ rest  # the same, without cancellation if its share is nearly 1
-    if not shrunk[heaviest] > 0:
-        raise ValueError("an interval needs at least 2 users with the policy's action in the log; one has all weight.")
-    parts, off = shares**2 / shrunk, shares - total / 2
-    # the squared error is a quadratic form of the errors, of trace total; spread is the trace of its square
-    few, top = np.where(rest > 0, parts, 0.0), (parts[heaviest], off[heaviest])
-    spread = (shares**4).sum() + 2 * few.sum() * (few @ off**2) + 2 * (few @ off) ** 2 - 4 * (few**2 @ off**2)
-    spread += 2 * top[0] * (few @ (off + top[1]) ** 2)
-    return float(np.sqrt(parts @ residuals**2)), float(total**2 / spread)
+    _, weights, largest = supported(log, policy, rng)
+    low, high = span_of(log)
+    scaled = weights / largest
+    value = float(scaled @ log.rewards / scaled.sum())
+    error = float(np.sqrt(scaled**2 @ (log.rewards - value) ** 2) / scaled.sum())
+    ends = interval(log, weights, scaled * log.rewards, scaled, (low, high, 1.0), (low, high), confidence)
+    return Estimate(value, error, *ends, confidence, len(log), effective(weights))
 
 
 def dr(
@@ -126,48 +98,177 @@ def dr(
 ) -> Estimate:
     """Return the mean of sum_a pi(a) q(a) + w (r - q(chosen)), for predictions q of a model of rewards.
 
-    It is unbiased for every model, as long as the model does not know the user's own reward or later ones; a
-    good one makes the interval short. By default it is a ridge regression on the users before, fitted anew whenever
-    they have doubled: one for all arms where they have features of their own, one for each arm where they share them.
+    It is unbiased for every model, as long as the model does not know the user's own reward; a good one makes the
+    interval short. By default it is a ridge regression on four fifths of the rows for the other fifth, by random folds
+    of rows, or of people if the log names them: no order of the rows changes the estimate. In a log whose ``about`` has
+    ``in_order`` it is fitted to the users before, anew whenever they have doubled, for the logging policy may have
+    learned from a user's reward. One regression serves all arms that have features of their own; arms that share them
+    have one each.
 
     Args:
         log: of a policy over arms.
         policy: as for ``ips``.
         model: from contexts (n, ...) to mean rewards (n, K), made without the log.
         confidence: of the interval, in (0, 1).
-        rng: as for ``ips``.
+        rng: of the folds, and for policies that draw their probabilities; None: the same folds in every call.
 
     Raises:
         ValueError: as for ``ips``.
         TypeError: a log of sets.
     """
-    law = law_of(log, policy, rng)
-    users = np.arange(len(log))
-    weights = law[users, log.actions] / log.propensities
-    q = progressive(log, law.shape[1]) if model is None else np.asarray(model(log.contexts), np.float64)
+    law, weights, largest = supported(log, policy, rng)
+    if law is None:
+        raise TypeError("the log has sets, not arms: take ips or snips.")
+    if model is None:
+        given = () if callable(policy) or isinstance(policy, Agent) else (law,)
+        folds = crossed(log, default_rng(0) if rng is None else rng.spawn(1)[0], *given)
+        q = predictions(log, law.shape[1], in_turn(len(log)) if log.about.get("in_order") else folds)
+    else:
+        q = np.asarray(model(log.contexts), np.float64)
     if q.shape != law.shape or not np.isfinite(q).all():
         raise ValueError(f"model must predict finite rewards of shape {law.shape}; got shape {q.shape}.")
-    terms = (law * q).sum(axis=1) + weights * (log.rewards - q[users, log.actions])
-    return estimate(terms, weights, confidence)
+    expected = (law * q).sum(axis=1)
+    terms = expected + weights * (log.rewards - pick(q, log.actions))
+    return estimate(log, weights, largest, expected, q, terms, confidence)
 
 
-def estimate(terms: Floats, weights: Floats, confidence: float) -> Estimate:
-    """Return the mean of the users' terms with its normal interval."""
+def estimate(
+    log: Log, weights: Floats, largest: float, expected: Floats, q: Floats, terms: Floats, confidence: float
+) -> Estimate:
+    """Return the mean of terms, expected + w (r - q), with its interval."""
     n = len(terms)
     if n < 2:
         raise ValueError(f"an interval needs at least 2 users; got {n}.")
-    z = float(scipy.special.ndtri((1 + failure(confidence=confidence)) / 2))
     with np.errstate(over="ignore", invalid="ignore"):
         value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
     if not np.isfinite(error):
         raise ValueError("rewards over propensities are beyond all numbers: scale the rewards, or log with Explore.")
-    return Estimate(value, error, value - z * error, value + z * error, confidence, n, effective(weights))
+    low, high = span_of(log)
+    least = float((expected + largest * np.minimum(low - q, 0).min(axis=1)).min())
+    most = float((expected + largest * np.maximum(high - q, 0).max(axis=1)).max())
+    ends = interval(log, weights, terms, np.ones(n), (least, most, 1.0), (low, high), confidence)
+    return Estimate(value, error, *ends, confidence, n, effective(weights))
+
+
+def interval(
+    log: Log,
+    weights: Floats,
+    a: Floats,
+    b: Floats,
+    limits: tuple[float, float, float],
+    span: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Return the interval of v in E[a - v b] = 0 by empirical likelihood, exact for the clicks of one arm.
+
+    It has the v whose likelihood ratio max_t sum log(1 + t (a - v b)) is at most that of the ends of Clopper and
+    Pearson's interval for as many clicks and rows as the weights are worth, (sum w r)^2 / sum (w r)^2 and likewise for
+    1 - r. The bet t leaves 1 + t (a - v b) >= 0 for all that could have occurred: a click with the largest weight can
+    be to come though none was seen. If people return, rows count less, by the variance of sums by person.
+
+    Args:
+        log: whose rewards count as clicks by their place in their range.
+        weights: w, shape (n,).
+        a: the terms that v does not move, shape (n,).
+        b: what v moves them by, shape (n,).
+        limits: (l, u, c), so that a - v b lies in [l - v c, u - v c].
+        span: within which v lies.
+        confidence: of the interval, in (0, 1).
+    """
+    low, high = span_of(log)
+    clicks = weights * ((log.rewards - low) / (high - low))
+    misses = np.maximum(weights - clicks, 0.0)
+    # rows count less if people return
+    off = a - a.sum() / b.sum() * b
+    off = off if off.any() else weights
+    shared = np.zeros(1) if log.people is None else np.bincount(log.people, off)
+    rows = max(1.0, float(shared @ shared / (off @ off)))
+    seen, missed = effective(clicks) / rows, effective(misses) / rows
+    # the same terms, once each, in one order however the rows are
+    points, counts = np.unique(a + 1j * b, return_counts=True)
+    a, b, m = points.real, points.imag, counts / rows
+    value, both = float(m @ a / (m @ b)), seen + missed
+    tail = (1 - failure(confidence=confidence)) / 2
+    found = []
+    for sign, end, count in ((1, span[0], seen), (-1, span[1], missed)):
+        threshold = 0.0
+        if count:
+            q = float(scipy.special.betaincinv(count, both - count + 1, tail))
+            threshold = scipy.special.rel_entr([count, both - count], [both * q, both * (1 - q)]).sum()
+
+        def beyond(v: float, sign: int = sign, threshold: float = threshold) -> float:
+            room = v * limits[2] - limits[0] if sign > 0 else limits[1] - v * limits[2]
+            return ratio(sign * (a - v * b), m, room) - threshold
+
+        inside = count and sign * (value - end) > 0 and beyond(end) > 0
+        found.append(scipy.optimize.brentq(beyond, end, value, xtol=1e-15 * (span[1] - span[0])) if inside else end)
+    return min(found[0], span[1]), max(found[1], span[0])
+
+
+def ratio(g: Floats, m: Floats, room: float) -> float:
+    """Return max_t sum m log(1 + t g) over bets 0 <= t <= 1 / room, by Newton steps that stay where it is finite."""
+    end = (1 - 1e-9) / max(room, 1e-300)
+    if (1 + end * g > 0).all() and m @ (g / (1 + end * g)) >= 0:
+        return float(m @ np.log1p(end * g))
+    bet = 0.0
+    for _ in range(100):
+        parts = g / (1 + bet * g)
+        slope, curve = float(m @ parts), float(m @ parts**2)
+        step = slope / (curve + abs(slope) * np.sqrt(curve))
+        bet = min(max(bet + step, 0.0), end)
+        if abs(step) <= 1e-9 * bet:
+            break
+    return float(m @ np.log1p(bet * g))
+
+
+def span_of(log: Log) -> tuple[float, float]:
+    """Return the range of rewards: as ``about`` has it, or [0, 1], or that of the log's own."""
+    low, high = float(log.rewards.min()), float(log.rewards.max())
+    given = log.about.get("reward_range") or ((0.0, 1.0) if low >= 0 and high <= 1 else (low, high))
+    if not given[0] <= low <= high <= given[1]:
+        raise ValueError(f"reward_range must have all rewards in it; got {shown(given)}.")
+    if not given[0] < given[1]:
+        raise ValueError(f"all rewards are {low:g}: about['reward_range'] must say between which numbers they can lie.")
+    return float(given[0]), float(given[1])
+
+
+def largest_weight(log: Log, weights: Floats, likeliest: Floats | float = 1.0) -> float:
+    """Return the largest weight that could have occurred: a row's own, or if it is 0 that of the likeliest arm."""
+    return float(np.where(weights > 0, weights, likeliest / log.propensities).max())
+
+
+def supported(log: Log, policy: Policy, rng: Generator | None) -> tuple[Floats | None, Floats, float]:
+    """Return the policy's law, None for sets, the weights, and the largest possible one; or raise.
+
+    A policy is refused if it does what the log could not, or has no row in common with it.
+    """
+    users = np.arange(len(log))
+    if len(users) < 2:
+        raise ValueError(f"an interval needs at least 2 users; got {len(users)}.")
+    if log.actions.ndim > 1:
+        law, weights, arms = None, weights_of(log, policy, rng), ""
+    else:
+        law = law_of(log, policy, rng)
+        weights, masses = law[users, log.actions] / log.propensities, law.mean(axis=0)
+        known = log.about.get("arms") or []
+        names = np.array([*known, *range(len(known), law.shape[1])], str)[: law.shape[1]]
+        absent = np.where(np.bincount(log.actions, minlength=law.shape[1]) == 0, masses, 0.0)
+        arms = f" takes arms {listed(names[(absent if absent.any() else masses) > 0])}"
+        if absent.sum() > 1e-6:
+            raise ValueError(f"the policy{arms} for {absent.sum():.2%} of users, and no row of the log has them.")
+    if not weights.sum() > 0:
+        raise ValueError(f"the policy{arms}, in no row as the log did: the log holds no information on it.")
+    if (lost := float(np.mean((log.propensities == 1) * (1 - weights)))) > 1e-6:
+        other = "other actions than the log, which had no choice there (propensity 1): log with Explore"
+        raise ValueError(f"the policy{arms}; in {lost:.2%} of rows it takes {other}.")
+    return law, weights, largest_weight(log, weights, 1.0 if law is None else law.max(axis=1))
 
 
 def effective(weights: Floats) -> float:
     """Return the number of users of the policy itself with the same information."""
-    square = float(weights @ weights)
-    return float(weights.sum() ** 2 / square) if square else 0.0
+    scaled = weights / (weights.max() or 1.0)
+    square = float(scaled @ scaled)
+    return float(scaled.sum() ** 2 / square) if square else 0.0
 
 
 def weights_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
@@ -215,25 +316,47 @@ def among(law: Floats, masks: Masks) -> Floats:
     return np.asarray(here / sums)
 
 
-def progressive(log: Log, n_arms: int, ridge: float = 1.0) -> Floats:
-    """Return predictions for every user and arm by a ridge regression on the users before, shape (n, K)."""
-    n, own = len(log), log.contexts.ndim == 3
-    x = np.asarray(log.contexts, np.float64).reshape(n, -1) if not own else np.asarray(log.contexts, np.float64)
-    predicted = np.zeros((n, n_arms))
+def crossed(log: Log, rng: Generator, *more: Array) -> Steps:
+    """Yield four fifths of the rows and the fifth that they are to predict; a person's rows are in one fifth.
+
+    Rows are known by what is in them and in ``more``, people by their rows: neither has a place.
+    """
+    rows = [array for name, array in log.arrays.items() if name != "people"]
+    order = canonical(*rows, *more, *([] if log.people is None else [log.people]))
+    first = np.arange(len(log))
+    if log.people is not None:
+        _, places, who = np.unique(log.people[order], return_index=True, return_inverse=True)
+        first = places[who]
+    part = np.empty(len(log), np.int64)
+    part[order] = (rng.permutation(len(log)) % 5)[first]
+    for one in range(5):
+        yield order[part[order] != one], np.flatnonzero(part == one)
+
+
+def in_turn(n: int) -> Steps:
+    """Yield the users so far and those after them, of whom there are as many."""
     start = 32
     while start < n:
-        past, now = slice(0, start), slice(start, min(2 * start, n))
-        if own:
-            chosen = x[past][np.arange(start), log.actions[past]]
-            predicted[now] = x[now] @ fitted(chosen, log.rewards[past], ridge)
-        else:
-            for arm in range(n_arms):
-                rows = np.flatnonzero(log.actions[past] == arm)
-                ones = np.ones((len(x), 1))
-                features = np.hstack([x, ones])
-                predicted[now, arm] = features[now] @ fitted(features[rows], log.rewards[rows], ridge)
+        yield np.arange(start), np.arange(start, min(2 * start, n))
         start *= 2
-    return predicted
+
+
+def predictions(log: Log, n_arms: int, steps: Steps, ridge: float = 1.0) -> Floats:
+    """Return predictions for every user and arm by ridge regressions on other rows, shape (n, K); without any, 0."""
+    n, own = len(log), log.contexts.ndim == 3
+    x = np.asarray(log.contexts, np.float64)
+    x = x if own else np.hstack([x.reshape(n, -1), np.ones((n, 1))])
+    predicted = np.zeros((n, n_arms))
+    for past, now in steps:
+        actions, rewards = log.actions[past], log.rewards[past]
+        if own:
+            predicted[now] = x[now] @ fitted(pick(x[past], actions), rewards, ridge)
+        elif len(past):
+            mean = rewards.mean()
+            for arm in range(n_arms):
+                rows = past[actions == arm]
+                predicted[now, arm] = mean + x[now] @ fitted(x[rows], log.rewards[rows] - mean, ridge)
+    return np.clip(predicted, *span_of(log))
 
 
 def fitted(x: Floats, y: Floats, ridge: float) -> Floats:

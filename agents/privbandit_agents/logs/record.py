@@ -53,7 +53,9 @@ class Log:
         feedback: to the agent, shape (n,): the reward, or the purchased item.
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
-            and ``least_propensity``, a public number below which no propensity is, or None.
+            ``least_propensity``, a public number below which no propensity is, or None, ``reward_range``, the least and
+            the largest possible reward, and ``in_order``: each row was decided with those before alone, and its
+            propensity is that given them.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
         people: the number of each user's person, 0, 1, ..., shape (n,); None: everybody came once.
 
@@ -157,7 +159,8 @@ class Log:
 
     def __getitem__(self, users: slice) -> "Log":
         rows: dict[str, Any] = {name: array[users] for name, array in self.arrays.items()}
-        return Log(**rows, about=self.about)
+        backwards = (users.step or 1) < 0
+        return Log(**rows, about=self.about | ({"in_order": False} if backwards else {}))
 
     def write(self, path: str | Path) -> None:
         """Write ``.npz``, ``.parquet`` (extra ``bench``) or ``.csv``: whole or not at all, readable by its owner alone.
@@ -214,6 +217,8 @@ class Log:
         propensity: str | None = None,
         person: str | None = None,
         features: Sequence[str] | None = None,
+        in_order: bool = False,
+        strangers: bool = False,
     ) -> "Log":
         """Return the log in a table of decisions: a row a decision, with the features of its user.
 
@@ -226,6 +231,9 @@ class Log:
                 by a logistic regression that has not seen the row, and ``about["propensities"]`` notes it.
             person: the column of who the user is, for people who come more than once.
             features: the columns of the context, shape (d,); default: all others.
+            in_order: whether the rows are in the order of the decisions, each with a propensity given all rows before:
+                then ``dr`` learns from these alone. By default no order of the rows changes an estimate.
+            strangers: whether a row without a person is somebody who came once; by default it is refused.
 
         Raises:
             ValueError: something in the table is not as it should be; the sentence names the column.
@@ -256,17 +264,18 @@ class Log:
         if not 2 <= len(arms) <= most:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
         contexts, rewards = matrix(columns, names), matrix(columns, [reward])[:, 0]
+        people = None if person is None else people_of(columns, person, strangers)
         # propensities, as logged or estimated
         about: dict[str, Any] = {"arms": list(arms), "features": names, "uniform": 1 / len(arms)}
+        about |= {"in_order": True} if in_order else {}
         if propensity is None:
-            p = estimated_propensities(contexts, actions, len(arms))
+            p = estimated_propensities(contexts, actions, len(arms), rewards, *([] if people is None else [people]))
             about["propensities"] = "estimated from the features"
         else:
             p = matrix(columns, [propensity])[:, 0]
             if len(odd := np.flatnonzero(~((p > 0) & (p <= ONE)))):
                 found = f"{p[odd[0]]} in row {odd[0]}"
                 raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
-        people = None if person is None else numbered(columns, person)[0]
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod
@@ -309,11 +318,30 @@ class Log:
         return cls(**rows, about=kept["about"])
 
 
-def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: int) -> Floats:
+def canonical(*columns: Array) -> NDArray[np.int64]:
+    """Return the order of rows by what is in them, first in the first column: one order, however they are shuffled."""
+    rows = np.hstack([np.asarray(column, np.float64).reshape(len(column), -1) for column in columns])
+    rows = np.ascontiguousarray(rows) + 0.0  # 0 for -0
+    return np.asarray(rows.view(np.dtype((np.void, rows.strides[0]))).ravel().argsort(kind="stable"))
+
+
+def people_of(columns: dict[str, Array], name: str, strangers: bool) -> NDArray[np.int64]:
+    """Return the number of each row's person, shape (n,)."""
+    gone = np.flatnonzero(nothing(columns[name]))
+    if len(gone) and not strangers:
+        way_out = "leave the row out, or pass strangers=True if each such row is a person of its own"
+        raise ValueError(f"column {shown(name)} names nobody in row {gone[0]}: {way_out}.")
+    people, names = numbered(columns, name)
+    people[gone] = len(names) + np.arange(len(gone))
+    return np.unique(people, return_inverse=True)[1]
+
+
+def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: int, *others: Array) -> Floats:
     """Return the probability of each user's action given the features, by models that have not seen the user.
 
     It is right if the logging policy looked at nothing else. Each of five parts of the rows gets a multinomial logistic
-    regression on the others; estimates below 1 / n count as 1 / n.
+    regression on the others; estimates below 1 / n count as 1 / n. No order of the rows, with ``others`` as further
+    columns, changes the parts.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold
@@ -324,7 +352,9 @@ def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: i
     if rarest < 2:
         raise ValueError("every arm needs 2 rows or more to estimate propensities: name their column, or drop the arm.")
     found = np.empty(len(actions))
-    for rest, part in StratifiedKFold(min(5, rarest), shuffle=True, random_state=0).split(contexts, actions):
+    order = canonical(contexts, actions, *others)
+    parts = StratifiedKFold(min(5, rarest), shuffle=True, random_state=0).split(contexts, actions[order])
+    for rest, part in ((order[rest], order[part]) for rest, part in parts):
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(contexts[rest], actions[rest])
         found[part] = model.predict_proba(contexts[part])[np.arange(len(part)), actions[part]]
     return np.clip(found, 1 / len(actions), 1.0)
@@ -459,4 +489,5 @@ def about_of(agent: AnyAgent) -> dict[str, Any]:
         "guarantee": promise.words,
         "uniform": uniform_propensity(agent.action_space),
         "least_propensity": getattr(agent, "least_propensity", None),
+        "in_order": True,
     }

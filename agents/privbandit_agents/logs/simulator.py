@@ -10,21 +10,20 @@ feedback and is judged by that reward. ``check_simulator`` compares the two for 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
-import scipy
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent, Array
-from privbandit_agents.logs.estimates import Estimate, dr
+from privbandit_agents.logs.estimates import Estimate, Steps, crossed, dr, interval, largest_weight
 from privbandit_agents.logs.record import Log
 from privbandit_envs import ArmProblem, BanditEnv, register
 from privbandit_envs.changing.people import most_visits, rows_in_turn
@@ -55,6 +54,9 @@ class Simulator:
         low, high: the log's rewards that are 0 and 1 here.
         noise: standard deviation of rewards about their means; 0 if rewards are clicks, which are drawn as such.
         persons: the number of each row's person, shape (n,); None if the log names nobody.
+        ahead: the best arm by models of other parts of the log that come before the row's own, which has the law of a
+            policy chosen without the row; -1 in the first part, shape (n,).
+        arms: their names.
     """
 
     contexts: Array
@@ -69,6 +71,8 @@ class Simulator:
     high: float
     noise: float
     persons: NDArray[np.int64] | None
+    ahead: NDArray[np.int64]
+    arms: list[str]
 
     def __deepcopy__(self, memo: object) -> "Simulator":
         return self  # nothing in it can change
@@ -89,18 +93,20 @@ class Simulator:
     @property
     def log(self) -> Log:
         """The log in its own order, with rewards in [0, 1]."""
-        about = {"uniform": 1 / self.means.shape[1]}
-        p = np.minimum(1 / self.weights, 1.0)
-        return Log(self.contexts, self.actions, self.rewards, p, self.rewards, np.zeros(len(self)), about)
+        about = {"uniform": 1 / self.means.shape[1], "arms": self.arms}
+        p, r = np.minimum(1 / self.weights, 1.0), self.rewards
+        return Log(self.contexts, self.actions, r, p, r, np.zeros(len(self)), about, people=self.persons)
 
-    def judged(self, law: Array) -> Estimate:
+    def judged(self, law: Array, rows: Array | None = None) -> Estimate:
         """Return the doubly robust estimate of a policy's mean reward in [0, 1], by its probabilities, (n, K)."""
-        return dr(self.log, law, lambda _: self.means)
+        log, rows = self.log, np.arange(len(self)) if rows is None else rows
+        some: dict[str, Any] = {name: array[rows] for name, array in log.arrays.items()}
+        return dr(Log(**some, about=log.about), law[rows], lambda _: self.means[rows])
 
     def write(self, path: Path) -> None:
         """Write ``.npz``, readable by its owner alone: it holds raw data."""
         named = () if self.persons is None else ("persons",)
-        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", *named)
+        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", "ahead", *named)
         values = {name: value for name, value in vars(self).items() if name not in names}
         state.write(path, {name: getattr(self, name) for name in names}, values, secret=True)
 
@@ -111,7 +117,9 @@ class Simulator:
 
 
 def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
-    """Fit models of rewards to a log, five parts of its rows by the other four each.
+    """Fit models of rewards to a log, five parts of its rows, or of its people, by the other four each.
+
+    The best arm of a part is also chosen by the parts before it, so that its value is no praise of chance.
 
     Args:
         log: of arms; with contexts of shape (n, d) each arm has a model, with (n, K, d) all arms share one.
@@ -143,13 +151,15 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
     contexts = (log.contexts - log.contexts.mean(axis=axes)) / np.where(scale > 0, scale, 1.0)
     contexts = np.clip(contexts, -FARTHEST, FARTHEST)
     # means by models that have not seen the row, of both kinds
-    rng = default_rng([seed, 41])
-    part = rng.permutation(np.arange(len(log)) % 5)
+    steps = list(crossed(log, default_rng([seed, 41])))
     with threadpool_limits(1):  # small models, which several threads only slow down
-        means = {kind: cross_fitted(kind, contexts, log.actions, rewards, part, arms, clicks) for kind in KINDS}
-    predicted = {kind: pick(table, log.actions) for kind, table in means.items()}
-    losses = {kind: loss(rewards, q, clicks) for kind, q in predicted.items()}
-    kind = min(losses, key=losses.__getitem__) if model == "auto" else model
+        means = {kind: cross_fitted(kind, contexts, log.actions, rewards, steps, arms, clicks) for kind in KINDS}
+        predicted = {kind: pick(table, log.actions) for kind, table in means.items()}
+        losses = {kind: loss(rewards, q, clicks) for kind, q in predicted.items()}
+        kind = min(losses, key=losses.__getitem__) if model == "auto" else model
+        before = [(np.concatenate([part for _, part in steps[:k]]), steps[k][1]) for k in range(1, 5)]
+        ahead = cross_fitted(kind, contexts, log.actions, rewards, before, arms, clicks).argmax(axis=1)
+    ahead[steps[0][1]] = -1
     rival = KINDS[kind == KINDS[0]]
     noise = 0.0 if clicks else float(np.sqrt(np.mean((rewards - predicted[kind]) ** 2)))
     return Simulator(
@@ -165,17 +175,18 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         high,
         noise,
         log.people,
+        ahead,
+        list(log.about.get("arms") or map(str, range(arms))),
     )
 
 
 def cross_fitted(
-    kind: str, contexts: Array, actions: Array, rewards: Floats, part: Array, arms: int, clicks: bool
+    kind: str, contexts: Array, actions: Array, rewards: Floats, steps: Steps, arms: int, clicks: bool
 ) -> Floats:
-    """Return the mean reward of every arm for every user, by models of the other four parts, shape (n, K)."""
-    means = np.empty((len(rewards), arms))
+    """Return the mean reward of every arm for every user, by models of each step's other rows, shape (n, K)."""
+    means = np.zeros((len(rewards), arms))
     shared = contexts.ndim == 2
-    for one in range(5):
-        mine, rest = np.flatnonzero(part == one), np.flatnonzero(part != one)
+    for rest, mine in steps:
         if not shared:
             fitted = model_of(kind, pick(contexts, actions)[rest], rewards[rest], clicks)
             means[mine] = predictions(fitted, contexts[mine].reshape(-1, contexts.shape[2]), clicks).reshape(-1, arms)
@@ -337,16 +348,17 @@ class Gap:
     Attributes:
         policy: in words.
         simulated: the model's mean.
-        logged: the doubly robust estimate.
-        error: standard error of the difference.
-        off: whether the difference is beyond what chance explains, at 1 % over all policies that are compared.
+        logged: the doubly robust estimate, at least 0 for clicks.
+        low, high: what chance leaves possible by the log, at 1 % over all policies that are compared.
+        off: whether the model's mean is beyond that.
     """
 
     policy: str
     simulated: float
     logged: float
-    error: float
-    off: bool = False
+    low: float
+    high: float
+    off: bool
 
 
 def check_simulator(env: BanditEnv | Simulator) -> list[Gap]:
@@ -369,35 +381,33 @@ def check_simulator(env: BanditEnv | Simulator) -> list[Gap]:
     made = Simulator.read(Path(made)) if isinstance(made, str) else made
     if not isinstance(made, Simulator):
         raise TypeError(f"env must be a world that from_log made; got {env!r:.60}.")
-    gaps = list(compared(made))
-    sure = scipy.special.ndtri(1 - 0.01 / (2 * len(gaps)))
-    marked = [
-        Gap(one.policy, one.simulated, one.logged, one.error, abs(one.logged - one.simulated) > sure * one.error)
-        for one in gaps
-    ]
-    return sorted(marked, key=lambda one: not one.off)
+    return sorted(compared(made), key=lambda one: not one.off)
 
 
 def compared(made: Simulator) -> Iterator[Gap]:
     """Yield policies with their simulated and estimated rewards in the log's own unit, and the mean weight of arms."""
     n, arms = made.means.shape
-    each = np.eye(arms)
-    names = [f"arm {arm} alone" for arm in range(arms)]
-    laws: list[tuple[str, Array]] = [(name, np.tile(each[arm], (n, 1))) for arm, name in enumerate(names)]
-    laws.append(("uniform play", np.full((n, arms), 1 / arms)))
-    laws.append((f"the best arm by {made.kind}", each[made.means.argmax(axis=1)]))
+    log, span, sure = made.log, made.high - made.low, 1 - 0.01 / (2 * arms + 3)
     other = KINDS[made.kind == KINDS[0]]
-    laws.append((f"the best arm by {other}", each[made.rivals.argmax(axis=1)]))
-    span = made.high - made.low
-    for name, law in laws:
-        simulated = float((law * made.means).sum(axis=1).mean())
-        share = law[np.arange(n), made.actions] * made.weights
-        terms = share * (made.rewards - pick(made.means, made.actions))
-        error = float(terms.std(ddof=1) / np.sqrt(n))
-        yield Gap(name, made.low + span * simulated, made.low + span * (simulated + terms.mean()), span * error)
-    for arm in range(arms):
-        weights = np.where(made.actions == arm, made.weights, 0.0)
-        yield Gap(f"the weights of arm {arm}", 1.0, float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(n)))
+    taken: dict[str, Array] = {f"arm {name} alone": np.full(n, arm) for arm, name in enumerate(made.arms)}
+    taken |= {f"the best arm by {made.kind}": made.means.argmax(axis=1)}
+    taken |= {f"the best arm by {other}": made.rivals.argmax(axis=1)}
+    policies = {name: (pick(made.means, arm), (arm == made.actions) * made.weights) for name, arm in taken.items()}
+    policies["uniform play"] = made.means.mean(axis=1), made.weights / arms
+    q, ones = pick(made.means, made.actions), np.ones(n)
+    for name, (expected, weights) in policies.items():
+        if weights.any():  # else the log says nothing of it
+            simulated, off, largest = float(expected.mean()), weights * (made.rewards - q), largest_weight(log, weights)
+            ends = -largest * float(q.max()), largest * (1 - float(q.min())), 1.0
+            low, high = interval(log, weights, off, ones, ends, (-1.0, 1.0), sure)
+            found = np.clip([simulated, simulated + off.mean(), simulated + low, simulated + high], 0.0, 1.0)
+            yield Gap(name, *(made.low + span * found).tolist(), not low <= 0 <= high)
+    for arm, name in enumerate(made.arms):
+        weights, largest = np.where(made.actions == arm, made.weights, 0.0), float(made.weights.max())
+        shares = replace(log, rewards=weights / largest)
+        low, high = interval(shares, ones, shares.rewards, ones, (0.0, 1.0, 1.0), (0.0, 1.0), sure)
+        mean, low, high = float(weights.mean()), largest * low, largest * high
+        yield Gap(f"the weights of arm {name}", 1.0, mean, low, high, not low <= 1 <= high)
 
 
 def replay(log: Log, agent: AnyAgent, seed: int = 0) -> tuple[float, int]:

@@ -158,7 +158,7 @@ def Explore(agent: A, share: float = 0.1, seed: int | None = None) -> A:  # noqa
 
 def face_of(agent: AnyAgent, kind: type[AnyAgent]) -> AnyAgent:
     """Return an agent of another class on the same state: what one learns the other knows."""
-    face: AnyAgent = object.__new__(kind)
+    face: AnyAgent = kind.__new__(kind)
     face.__dict__ = vars(agent)
     return face
 

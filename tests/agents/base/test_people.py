@@ -140,14 +140,14 @@ def test_sums_have_no_names() -> None:
     agent: Any = make("ldp-greedy", env := world(), seed=0, people=5)
     env.reset(seed=0)
     contexts = env.unwrapped.upcoming(3)
-    with pytest.raises(TypeError, match="no law of summed reports"):
+    with pytest.raises(TypeError, match="people, who have no names here"):
         agent.update_sum(contexts, np.zeros(3, int), np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["adap-klucb", "dp-se", "ldp-ucb"])
 def test_counts_have_no_names(name: str) -> None:
     agent: Any = make(name, gym.make("privbandit/Bandit-v0", n_arms=2, horizon=400), seed=0, people=5)
-    with pytest.raises(TypeError, match="learns from users one by one"):
+    with pytest.raises(TypeError, match="people, who have no names here"):
         agent.update_counts(np.zeros(1, int), np.zeros(1, int), np.ones(1), np.ones(1, int))
     assert agent.people_seen.counted == agent.users == 0
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from privbandit_agents import Log, check_simulator, from_log, make, play, replay
-from privbandit_agents.cli.cost import cost, estimated
+from privbandit_agents.cli.cost import Row, cost, estimated, headline, verdict
 from privbandit_agents.experiments.usage import UsageError
+from privbandit_agents.logs.estimates import crossed
 from privbandit_agents.logs.record import estimated_propensities
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, simulator
 
@@ -42,7 +44,7 @@ def rows(n: int = N, uniform: bool = False, crossed: bool = False) -> dict[str, 
     }
 
 
-ROLES = {"action": "arm", "reward": "click", "propensity": "p", "person": "who"}
+ROLES: dict[str, Any] = {"action": "arm", "reward": "click", "propensity": "p", "person": "who"}
 
 
 def test_a_table_of_decisions_is_read_as_a_log(tmp_path: Path) -> None:
@@ -74,6 +76,17 @@ def test_features_are_those_that_are_named() -> None:
     for bad, word in ((["z"], "'z'"), (["arm"], "'arm'"), ([], "at least one")):
         with pytest.raises(ValueError, match=word):
             Log.from_table(rows(), action="arm", reward="click", propensity="p", features=bad)
+
+
+def test_a_row_without_a_person_is_refused_or_somebody_of_its_own() -> None:
+    table = rows(12) | {"who": np.array(["a", "b", None, "a", "", "b", None, "c", "c", "nan", "a", "b"], object)}
+    with pytest.raises(ValueError, match=r"'who' names nobody in row 2.*strangers=True"):
+        Log.from_table(table, **ROLES)
+    read = Log.from_table(table, **ROLES, strangers=True)
+    assert read.people is not None and sorted(np.bincount(read.people).tolist()) == [1, 1, 1, 1, 2, 3, 3]
+    assert read.people[0] == read.people[3] == read.people[10] != read.people[2]
+    numbers = Log.from_table(table | {"who": np.array([3.0, np.nan] * 6)}, **ROLES, strangers=True)
+    assert numbers.people is not None and sorted(np.bincount(numbers.people).tolist()) == [1] * 6 + [6]
 
 
 def test_missing_propensities_are_estimated_by_models_that_have_not_seen_the_row() -> None:
@@ -313,13 +326,86 @@ def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
 
 
 @pytest.mark.wide
-def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clicks", [0.5, 0.0])
+def test_arms_that_are_alike_have_no_gain_to_keep(tmp_path: Path, clicks: float) -> None:
     rng = default_rng(5)
-    table = {"x": rng.normal(size=600), "arm": rng.integers(3, size=600), "click": rng.integers(2, size=600)}
+    table = {
+        "x": rng.normal(size=600),
+        "arm": rng.integers(3, size=600),
+        "click": (rng.random(600) < clicks).astype(int),
+    }
     log = Log.from_table(table | {"p": np.full(600, 1 / 3)}, action="arm", reward="click", propensity="p")
     found = cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
-    worse = found.rows[-1].reward <= found.rows[0].reward
-    assert worse and "no gain to keep" in str(found) and "nan" not in str(found)
+    said = " ".join(str(found).split())
+    assert "cannot tell whether any choice of arms earns more" in said and "nan" not in said
+    assert all(row.half_width > 0 and row.reward >= 0 for row in found.rows[::2] if row.epsilon is None)
+
+
+def rare(n: int = 1200, rate: float = 0.004, seed: int = 0) -> Log:
+    """A log of four arms whose clicks are so rare that some arms have none."""
+    rng = default_rng(seed)
+    arms = np.array(["a", "b", "c", "dead00"])[rng.integers(4, size=n)]
+    click = (rng.random(n) < rate) & (arms != "dead00")
+    table = {"x": rng.integers(3, size=n), "arm": arms, "click": click.astype(int), "p": np.full(n, 0.25)}
+    return Log.from_table(table, action="arm", reward="click", propensity="p")
+
+
+def test_an_arm_without_a_click_is_no_alarm_and_has_its_own_name() -> None:
+    made = simulator(rare(), "logistic")
+    gaps = {gap.policy: gap for gap in check_simulator(made)}
+    assert not any(gap.off for gap in gaps.values()), gaps
+    dead = gaps["arm dead00 alone"]
+    assert dead.logged >= 0 and dead.low == 0 < dead.simulated < dead.high < 0.05
+    assert "the weights of arm dead00" in gaps and "arm 3 alone" not in gaps
+    assert verdict(list(gaps.values())).startswith("The model of rewards agrees")
+
+
+def test_a_model_that_clicks_refute_is_found_and_named() -> None:
+    made = simulator(rare(rate=0.0), "logistic")
+    wrong = replace(made, means=np.where(np.arange(4) == 3, 0.2, made.means))
+    off = [gap for gap in check_simulator(wrong) if gap.off]
+    assert off[0].policy == "arm dead00 alone"
+    assert "for arm dead00 alone the model gives 0.2 and the log 0 (0 to 0." in verdict(off)
+
+
+def test_no_order_of_the_rows_makes_another_world() -> None:
+    log = made_log(n=400)
+    order = default_rng(0).permutation(400)
+    again = Log(**{name: array[order] for name, array in log.arrays.items()}, about=log.about)
+    one, other = simulator(log, "logistic"), simulator(again, "logistic")
+    assert np.abs(one.means[order] - other.means).max() < 1e-6 and np.array_equal(one.ahead[order], other.ahead)
+
+
+def test_the_best_arm_of_a_row_is_chosen_by_parts_before_it() -> None:
+    """Other rewards in the last part choose nobody's arm; in the first part they do."""
+    log = made_log(n=400)
+    parts = [part for _, part in crossed(log, default_rng([0, 41]))]
+
+    def ahead(flipped: int) -> Any:
+        rewards = log.rewards.copy()
+        rewards[parts[flipped]] = 1 - rewards[parts[flipped]]
+        return simulator(replace(log, rewards=rewards), "logistic")
+
+    plain, last, first = simulator(log, "logistic"), ahead(4), ahead(0)
+    assert np.array_equal(plain.ahead, last.ahead) and not np.array_equal(plain.ahead, first.ahead)
+    assert set(np.flatnonzero(plain.ahead < 0)) == set(parts[0]) and not np.array_equal(plain.means, last.means)
+
+
+def test_a_log_without_choice_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    log = replace(made_log(n=300), propensities=np.ones(300))
+    with pytest.raises(UsageError, match="no choice there"):
+        cost(log, [1.0], ["joint"], out=tmp_path, seeds=2, model="logistic")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("gain", "half", "said"),
+    [(-0.07, 0.05, "keeps -7% +- 5% of"), (0.96, 3.95, "keeps a share that this log cannot tell, 96% +- 395% of")],
+)
+def test_the_headline_keeps_signs_and_intervals(gain: float, half: float, said: str) -> None:
+    ends = [Row(name, "none", None, value, 0.1, value, 0.1) for name, value in (("uniform", 0.0), ("best", 1.0))]
+    told = headline([ends[0], Row("joint", "joint", 1.0, gain, half, gain, half), ends[1]])
+    assert said in told and told.count(". ") == 0 and told.endswith("arm.")
 
 
 def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:

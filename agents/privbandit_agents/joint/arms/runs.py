@@ -112,8 +112,7 @@ class RunAgent(CentralAgent[R, Array]):
         Raises:
             TypeError: the promise is to people, who have no names in counts.
         """
-        if self.people_seen is not None:
-            raise TypeError(f"{self.name} learns from users one by one.")
+        self.refuse_people()
         _, arms, rewards = self.records_of(contexts, actions, feedback)
         if self.length:
             self.total = self.total + counts @ self.moved(arms, rewards)

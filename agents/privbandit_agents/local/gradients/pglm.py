@@ -33,7 +33,8 @@ class Config(SummingSettings):
     """Settings of PGLM, beside those in ``SummingSettings``.
 
     Attributes:
-        delta: of the report, in (0, 1); None: 1/n^2 for the expected number n of users, as in Ma and Yang (2023).
+        delta: of the report, in (0, 1); None: 1/n^2 for n expected users, as in Ma and Yang (2023), and 1e-5
+            for fewer than 317.
         report: ``"gaussian"``, or ``"hemisphere"`` (delta is then 0).
         shift: ridge in units of the spectral norm of the noise, >= 0; 0 is the paper's plain inverse.
     """
@@ -76,8 +77,8 @@ class NoisyMoments(Summing[Config]):
     def cost(self) -> Cost:
         if self.config.report == "hemisphere":
             return super().cost
-        users = max(self.config.expected_users, 2)
-        return approximate(self.config.epsilon, users**-2.0 if self.config.delta is None else self.config.delta)
+        delta = min(self.config.expected_users**-2.0, 1e-5) if self.config.delta is None else self.config.delta
+        return approximate(self.config.epsilon, delta)
 
     def encode(self, contexts: Floats, labels: Labels) -> Floats:
         """Return (x y, x x') of scaled features and labels -1 and 1, packed, shape (n, D)."""

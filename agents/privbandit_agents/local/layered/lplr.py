@@ -144,8 +144,10 @@ class LPLR(LocalAgent[Config, Array]):
 
     def absorb(self, report: Array) -> None:
         self.pay(len(report))
-        estimates = self.oracle.randomizer.estimate(report)
-        self.add(added(self.total, estimates), len(estimates))
+        total = self.total
+        if report.shape[1:] == total.shape:  # others were made in a layer that is over
+            total = added(total, self.oracle.randomizer.estimate(report))
+        self.add(total, len(report))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -279,9 +279,12 @@ class SmoothLDP(LocalAgent[Config, Array]):
 
         Raises:
             ValueError: users came before.
+            TypeError: the records are private, and the promise is to people.
         """
         if self.users:
             raise ValueError(f"auxiliary records come before the first user; {self.users} came.")
+        if self.config.auxiliary == "private":
+            self.refuse_people()
         x, arms, y = self.records_of(contexts, actions, rewards)
         told = np.isfinite(y) & (arms >= 0)
         signs = np.where(told, 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1, 0.0)

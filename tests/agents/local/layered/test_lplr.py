@@ -268,6 +268,19 @@ def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
     assert np.allclose(active[others] / idle[others], 1.0, atol=0.15)
 
 
+@pytest.mark.parametrize("release", get_args(Release))
+def test_reports_of_a_layer_that_is_over_count_and_teach_nothing(release: str) -> None:
+    agent = agent_of(world(10**6), release=release, first=10**7, gamma=2.0)
+    late = agent.randomize(np.full((2, 3, 2), 0.3), np.zeros(2, int), np.ones(2))
+    agent.absorb_sum(history(agent), agent.frozen_rounds())
+    assert late.shape[1:] != agent.total.shape
+    total, paid, users = agent.total.copy(), agent.ledger.releases, agent.users
+    with agent.paying(2):
+        agent.absorb(late)
+    assert np.array_equal(agent.total, total)
+    assert (agent.ledger.releases, agent.users) == (paid + 2, users + 2)
+
+
 def test_the_server_sees_reports_alone() -> None:
     """Two servers with the same reports from other users are the same, over layers and epochs."""
     env = world(20_000, delta=0.04)

@@ -165,14 +165,14 @@ def alarms(rate: float, rows: int, arms: int, logging: str, repetitions: int) ->
 
 
 def table(name: str, only: int | None, effort: int) -> None:
-    """Print a line for each cell, of as many logs as have ``effort`` rows, 4 to 120."""
+    """Print a line for each cell, of as many logs as have ``effort`` rows, 50 to 120."""
     measured, rates = (
         (estimates, (0.001, 0.005, 0.02, 0.2)) if name == "estimates" else (alarms, (0.002, 0.02, 0.2, 0.5))
     )
     heads = ("rate", "rows an arm", "arms", "logging")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for place, cell in enumerate(itertools.product(rates, ROWS, (only,) if only else ARMS, LOGGING)):
-        found = measured(*cell, min(120, max(4, effort // (cell[1] * cell[2]))))
+        found = measured(*cell, min(120, max(50, effort // (cell[1] * cell[2]))))
         if not place:
             writer.writerow((*heads, *found))
         writer.writerow((*cell, *found.values()))

@@ -10,7 +10,7 @@ from privbandit_envs.changing.delay import Delay, DelayFeedback
 from privbandit_envs.env import BanditEnv
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
-from privbandit_envs.spaces import Assortments
+from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.vector_env import BanditVectorEnv
 from privbandit_envs.wrappers import AsBandit, FlattenContext, PerArm, RecordRegret, RegretCurve, ScoreAction
 
@@ -29,7 +29,7 @@ __all__ = [
     "Support",
 ]
 __all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
-__all__ += ["__version__", "check_bandit_env", "from_table", "register"]
+__all__ += ["Units", "__version__", "check_bandit_env", "from_table", "register"]
 
 __version__ = "0.3.0"
 

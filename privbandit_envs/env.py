@@ -37,7 +37,7 @@ class Place:
     ) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
         self._world = World(problem, horizon, pin, config, available, people)
-        self.horizon = self._world.horizon
+        self.horizon, self.units = self._world.horizon, self._world.units
         return self._world
 
     def _begin(self, seed: int | None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import shown
 
 Array = NDArray[Any]
@@ -85,6 +86,8 @@ class Problem(ABC):
     action_space: gym.Space[Any]
     hidden: ClassVar[tuple[str, ...]] = ()
     """Attributes drawn from ``rng``: the parameter, shape (d,), that jumps and drifts, and what hangs on it."""
+    units: Units | None = None
+    """Public bounds of rewards and features, by which private agents scale; None: not declared."""
     n_rows: int | None = None
     """Number of rows that users are drawn from, in families of finite data; None: every user is new."""
 

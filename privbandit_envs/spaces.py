@@ -1,15 +1,88 @@
-"""The action space of assortment problems."""
+"""The action space of assortment problems, and the units of contexts and rewards."""
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from gymnasium.spaces import MultiBinary
+from gymnasium.spaces import Box, MultiBinary
 from gymnasium.vector.utils import batch_space
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_envs.validate import count
+from privbandit_envs.validate import count, numbers, shown
+
+
+@dataclass(frozen=True)
+class Units:
+    """Public bounds of an environment's rewards and features, by which private agents scale before they clip.
+
+    An environment, a wrapper or a ``Problem`` declares them as its attribute ``units``; ``Units()`` declares that
+    agents take contexts and rewards as they are. Bounds are no secret: choose them without a look at private data.
+
+    Attributes:
+        rewards: (low, high). Agents whose arms have features divide by the larger one of |low| and |high|, all others
+            move the range to [0, 1].
+        contexts: what features are divided by, > 0: a number, or one for each feature, the last axis of a context.
+            The result is to lie in the unit ball if arms have features of their own, in the unit cube if arms are
+            labels, and to have about unit variance if arms share a context.
+
+    Raises:
+        ValueError: bounds that are not finite, not increasing, or not positive.
+
+    Examples:
+        >>> Units(rewards=(0, 50), contexts=[100, 1e5])
+        Units(rewards=(0.0, 50.0), contexts=(100.0, 100000.0))
+        >>> Units(rewards=(50, 0))
+        Traceback (most recent call last):
+        ValueError: rewards must be (low, high) with low < high; got (50, 0).
+    """
+
+    rewards: tuple[float, float] | None = None
+    contexts: float | Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.rewards is not None:
+            low, high = numbers(2, rewards=self.rewards).tolist()
+            if not low < high:
+                raise ValueError(f"rewards must be (low, high) with low < high; got {shown(self.rewards)}.")
+            object.__setattr__(self, "rewards", (low, high))
+        if self.contexts is not None:
+            scale = numbers(np.size(self.contexts), contexts=np.atleast_1d(self.contexts)).tolist()
+            if min(scale) <= 0:
+                raise ValueError(f"contexts must be divided by numbers > 0; got {shown(self.contexts)}.")
+            object.__setattr__(self, "contexts", tuple(scale) if np.ndim(self.contexts) else scale[0])
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is scaled."""
+        return self.rewards is None and self.contexts is None
+
+    def note(
+        self, agent: Any, contexts: NDArray[Any], actions: NDArray[Any], feedback: NDArray[Any], counts: Any = 1
+    ) -> None:
+        """See records as an agent gets them; who counts what is clipped in a simulation overrides this."""
+
+    def of_contexts(self, contexts: NDArray[Any]) -> NDArray[Any]:
+        """Return contexts, or public features, in an agent's units."""
+        if self.contexts is None:
+            return contexts
+        return np.asarray(contexts / np.asarray(self.contexts, np.float64), contexts.dtype)
+
+    def of_rewards(self, rewards: NDArray[Any], signed: bool, back: bool = False) -> NDArray[Any]:
+        """Return rewards in an agent's units, [-1, 1] if ``signed`` and else [0, 1]; ``back``: from them."""
+        if self.rewards is None:
+            return rewards
+        low, high = self.rewards
+        start, width = (0.0, max(abs(low), abs(high))) if signed else (low, high - low)
+        return start + rewards * width if back else (rewards - start) / width
+
+    def of_space(self, space: Any) -> Any:
+        """Return a space of contexts in an agent's units."""
+        if self.contexts is None or not isinstance(space, Box):
+            return space
+        return Box(self.of_contexts(space.low), self.of_contexts(space.high), dtype=space.dtype.type)
 
 
 class Assortments(MultiBinary):

@@ -16,6 +16,7 @@ from privbandit_envs.changing.people import Ids, Returns, order_of
 from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.population import Population
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced, checked
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import count, did_you_mean, seed
 
 JSON = dict[str, Any]
@@ -69,6 +70,7 @@ class World:
         self.observation_space, self.action_space = blueprint.observation_space, blueprint.action_space
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.auxiliary_data: tuple[Array, Array, Array] | None = getattr(blueprint, "auxiliary_data", None)
+        self.units: Units | None = blueprint.units
         self.people = people
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:

@@ -136,6 +136,19 @@ def check_rewards(env_id: str, **kwargs: object) -> None:
     assert abs(excess.mean()) <= 5 * error + 1e-12, f"mean reward is off by {excess.mean():.3g} +- {error:.2g}"
 
 
+def check_units(env_id: str, **kwargs: object) -> None:
+    """Warns if rewards lie outside of the bounds that the environment declares, or of [-1, 1] if it declares none."""
+    env = make(env_id, **{**kwargs, "horizon": 400})
+    low, high = (-1.0, 1.0) if env.units is None else env.units.rewards or (-np.inf, np.inf)
+    if isinstance(env.action_space, Assortments) or low == -np.inf:
+        return
+    _, served = run(env, 15, np.stack([env.action_space.sample() for _ in range(400)]))
+    share = 100 * np.mean((served.feedback < low - 1e-9) | (served.feedback > high + 1e-9))
+    if share > 5:
+        lost = f"{share:.0f} % of rewards lie outside of [{low:g}, {high:g}], to which private agents clip"
+        warnings.warn(f"{lost}; declare public bounds in the family: units = Units(rewards=(low, high)).", stacklevel=3)
+
+
 def check_pickle(env_id: str, **kwargs: object) -> None:
     """A copy pickled in the middle of an episode continues in the same way."""
     env = make(env_id, **{**kwargs, "horizon": 3000})
@@ -300,7 +313,16 @@ def check_people(env_id: str, **kwargs: object) -> None:
 
 
 CHECKS: tuple[Callable[..., None], ...] = (
-    *(check_gymnasium, check_stable_baselines, check_seeds, check_groups, check_regret, check_rewards, check_pickle),
+    *(
+        check_gymnasium,
+        check_stable_baselines,
+        check_seeds,
+        check_groups,
+        check_regret,
+        check_rewards,
+        check_units,
+        check_pickle,
+    ),
     *(check_bookmark, check_episode, check_contexts, check_counts, check_people, check_actions, check_spec),
     check_render,
 )

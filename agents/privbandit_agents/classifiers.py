@@ -43,7 +43,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     which. Whatever is read beside the reports (the features' scale, the classes, the agent's public data) depends on
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
-    one. Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
+    one. Only if no public bounds are given is a feature outside the unit interval refused, which tells that one is.
+    Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
     the ends of the range say. An array of numbers or of text has its dtype from the caller, so that an array of text
     labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once, and ``ledger_`` belongs
     to the last one. Fits on the same people add up if their noise is fresh. Noise that is used twice cancels out, and
@@ -62,7 +63,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     classes: ArrayLike | None
-    feature_range: tuple[ArrayLike, ArrayLike]
+    feature_range: tuple[ArrayLike, ArrayLike] | None
     scale_by: str
     outside: str = "clip"
     aggregate: bool
@@ -116,8 +117,10 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # classes and scale: public
         self.classes_ = self.public_classes(answers)
         self.check_type(labels)
-        ends = ends_of(self.feature_range, self.n_features_in_)
+        ends = ends_of((0.0, 1.0) if self.feature_range is None else self.feature_range, self.n_features_in_)
         by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
+        self.bounded_ = bool(by_public) or self.feature_range is not None
+        self.refuse_outside(private)
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
         # the agent learns
         self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
@@ -129,6 +132,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
+
+    def refuse_outside(self, x: Array) -> None:
+        """Raise if a feature lies outside the unit interval and no public bounds say what to scale it by."""
+        if not self.bounded_ and any(np.any((x[part] < 0) | (x[part] > 1)) for part in self.parts(len(x))):
+            way_out = "give public bounds, as in feature_range=(0, 100), or two arrays with a number for each feature"
+            raise ValueError(f"features must lie in [0, 1] if neither a range nor public rows scale them; {way_out}.")
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that results computed from them stay small."""
@@ -262,6 +271,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
+        self.refuse_outside(x)
         chances = np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
         if self.outside == "zero":
             low, high = self.scale_
@@ -286,7 +296,8 @@ class AgentClassifier(LabelClassifier):
         agent: its name: ``"lpct"``, ``"warm-ldp-sgd"``, ``"tree-public"``, ...
         settings: of its Config; a ``horizon`` among them is by default the number of private rows.
         classes: the labels that exist, known to the public; None: those of the public rows.
-        feature_range: (low, high) of the features, numbers or arrays (d,).
+        feature_range: public bounds (low, high) of the features, numbers or arrays (d,): features beyond them are
+            clipped. None: the unit interval, beyond which features are refused unless public rows scale them.
         scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
             there are none; ``"range"`` always by the range.
         outside: how rows beyond the scale are answered: ``"clip"`` moves them to its end; ``"zero"`` gives them the
@@ -301,7 +312,7 @@ class AgentClassifier(LabelClassifier):
         settings: Mapping[str, Any] | None = None,
         *,
         classes: ArrayLike | None = None,
-        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+        feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         scale_by: str = "public",
         outside: str = "clip",
         aggregate: bool = False,
@@ -342,7 +353,7 @@ class LPCTClassifier(LabelClassifier):
         drift: float = 0.3,
         tau: float = 0.5,
         classes: ArrayLike | None = None,
-        feature_range: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+        feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         scale_by: str = "public",
         aggregate: bool = False,
         random_state: Randomness = None,

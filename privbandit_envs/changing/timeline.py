@@ -82,6 +82,7 @@ class Timeline(Problem):
         first = self.worlds[0]
         self.observation_space, self.action_space = first.observation_space, first.action_space
         self.public_data, self.n_rows = getattr(first, "public_data", None), first.n_rows
+        self.units = first.units
         self.auxiliary_data = getattr(first, "auxiliary_data", None)
         if (changes.jumps or changes.drift) and not first.hidden:
             raise ValueError(f"{type(first).__name__} has no hidden parameter that could jump or drift.")

@@ -8,6 +8,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import count, fraction, numbers, one_of, shown
 
 
@@ -35,6 +36,8 @@ class BanditProblem(ArmProblem):
         >>> int(context), env.unwrapped.problem.means(np.zeros(1, int))
         (0, array([[0.9, 0.1]]))
     """
+
+    units = Units()
 
     hidden = ("arm_means",)
 

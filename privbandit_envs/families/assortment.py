@@ -16,7 +16,7 @@ from privbandit_envs.families.gaussians import BOUND, INSIDE, Precision, directi
 from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, mixed
-from privbandit_envs.spaces import Assortments
+from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import count, numbers, one_of, shown
 
 
@@ -86,6 +86,8 @@ class AssortmentProblem(Problem):
         >>> info["feedback"] in (-1, 0, 3), int(info["optimal_action"].sum())
         (True, 2)
     """
+
+    units = Units()
 
     hidden = ("theta",)
 

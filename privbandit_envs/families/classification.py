@@ -12,6 +12,7 @@ from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
 from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import count, one_of, positive
 from privbandit_envs.validate import seed as checked_seed
 
@@ -76,6 +77,8 @@ class ClassificationProblem(ArmProblem):
         >>> features.shape, labels.shape, int(env.action_space.n)
         ((20, 13), (20,), 3)
     """
+
+    units = Units()
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.families.sparse import correlate
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, number, one_of, positive, shown
 
 LINKS = ("logistic", "identity")
@@ -46,6 +47,8 @@ class ClicksProblem(ArmProblem):
         >>> context.shape, env.step(1)[1] in (0.0, 1.0)
         ((2,), True)
     """
+
+    units = Units()
 
     hidden = ("theta",)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import INSIDE, directions
 from privbandit_envs.problem import ArmProblem, Array, Floats, Problem, Support, mixed, pick
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, fraction, numbers, one_of, positive, shown
 
 DESIGNS = ("sphere", "case1", "case2", "theorem2", "ill", "mixed", "heavy", "adversarial")
@@ -81,6 +82,8 @@ class LinearProblem(ArmProblem):
         >>> context.shape, len(env.unwrapped.support.contexts)
         ((2, 3), 16)
     """
+
+    units = Units()
 
     hidden = ("theta", "_hidden")
 

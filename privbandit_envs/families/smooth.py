@@ -12,6 +12,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, one_of, positive
 
 REWARDS = ("ridges", "scales")
@@ -64,6 +65,8 @@ class SmoothProblem(ArmProblem):
         >>> context.shape, env.unwrapped.auxiliary_data.contexts.shape
         ((2,), (100, 2))
     """
+
+    units = Units()
 
     def __init__(
         self,

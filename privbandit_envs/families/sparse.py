@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.problem import ArmProblem, Array, Floats
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, number, numbers, one_of
 
 
@@ -49,6 +50,8 @@ class SparseLinearProblem(ArmProblem):
         >>> context.shape, int((env.unwrapped.problem.beta != 0).sum())
         ((3, 50), 2)
     """
+
+    units = Units()
 
     hidden = ("beta", "_nonzero")
 

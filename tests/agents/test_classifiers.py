@@ -492,6 +492,20 @@ def test_rows_beyond_the_scale_are_clipped_or_get_the_first_class() -> None:
         AgentClassifier("lpct", outside="nowhere", **settings).fit(x, y)
 
 
+def test_features_outside_the_unit_interval_need_public_bounds() -> None:
+    """In units of 0 to 1000: refused in a sentence; with bounds as accurate as in the unit square."""
+    (x, y), (seen, answers) = draw(3000, 4), TEST
+    for name in ("lpct", "phist", "warm-ldp-sgd"):
+        plain, bounded = (AgentClassifier(name, {"epsilon": 8.0}, classes=[0, 1], random_state=0) for _ in range(2))
+        with pytest.raises(ValueError, match=r"^features must lie in \[0, 1\] .* feature_range=\(0, 100\)"):
+            plain.fit(1000 * x, y)
+        bounded.set_params(feature_range=(0, 1000)).fit(1000 * x, y)
+        plain.fit(x, y)
+        assert bounded.score(1000 * seen, answers) == pytest.approx(plain.score(seen, answers), abs=0.01)
+        with pytest.raises(ValueError, match="features must lie in"):
+            plain.predict(1000 * seen)
+
+
 @pytest.mark.parametrize(("place", "call"), [("learn_labels", 2), ("conclude", 1), ("rekey", 1)])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_fit_leaves_the_former_fit_whole_or_none(

@@ -27,10 +27,12 @@ from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, Unseeded, changed, rekey, restore_into, state_of
+from privbandit_agents.base.ties import Ties
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_envs.spaces import Assortments
+from privbandit_envs.changing.masks import uniform_over
+from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import one_of
 
 Array = NDArray[Any]
@@ -191,15 +193,51 @@ def part_after_fork() -> None:
 os.register_at_fork(after_in_child=part_after_fork)
 
 
+def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that takes contexts, or records, as the environment states them.
+
+    Whatever it calls in turn has them in the agent's own units.
+    """
+    records = method.__name__ not in ("select", "predict", "law", "chances")
+
+    @wraps(method)
+    def within(self: "Agent[Any]", context: object, *given: Any, **named: Any) -> Any:
+        units = self.units
+        if units is None:
+            return method(self, context, *given, **named)
+        self.units, signed = None, len(self.context_shape) == 2
+        try:
+            if records:
+                contexts, actions, feedback = self.records_of(context, *given[:2])
+                if not isinstance(self.action_space, Assortments):  # which items are bought has no unit
+                    feedback = units.of_rewards(feedback, signed)
+                own = units.of_contexts(contexts), actions, feedback
+                units.note(self, *own, given[2] if method.__name__ == "update_counts" else 1)
+                return method(self, *own, *given[2:], **named)
+            result = method(self, units.of_contexts(self.contexts_of(context)), *given, **named)
+            back = method.__name__ == "predict" and result is not None
+            return units.of_rewards(result, signed, back=True) if back else result
+        finally:
+            self.units = units
+
+    return within
+
+
+DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "update_sum", "learn_logged"
+"""Methods that get contexts or records, beside ``select_action`` and ``update``."""
+
+
 def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     """Return a ``select_action`` that gets contexts as the agent's ``contexts_of`` makes them."""
 
-    @wraps(select_action)
     def select(self: "Agent[Any]", context: object) -> Any:
+        if self.units is not None:
+            return scaled(self, context)
         contexts = self.contexts_of(context)
         return select_action(self, contexts) if self.people_seen is None else chosen_for(self, select_action, contexts)
 
-    return select
+    scaled = in_units(select)
+    return wraps(select_action)(select)
 
 
 class Agent(ABC, Generic[C]):
@@ -231,6 +269,7 @@ class Agent(ABC, Generic[C]):
             "present",
             "person",
             "seeded",
+            "units",
             "context_shape",
             "context_dtype",
         }
@@ -238,6 +277,8 @@ class Agent(ABC, Generic[C]):
     uses_public_data: ClassVar[bool] = False
     people_seen: Seen | None = None
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
+    units: Units | None = None
+    """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
     person: object = None
     """With ``people=n``: who is served now, integers; None: people who report, until n have."""
     gaussian: ClassVar[bool] = False
@@ -256,6 +297,8 @@ class Agent(ABC, Generic[C]):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
         if "randomize" in vars(cls):  # no record decides whether a device warns, or stops at a warning
             cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
+        for name in set(DOORS) & vars(cls).keys():
+            setattr(cls, name, in_units(vars(cls)[name]))
 
     @property
     def present(self) -> Array | None:
@@ -267,6 +310,8 @@ class Agent(ABC, Generic[C]):
         if masks is not None and not are_masks(masks, vars(self).get("action_space")):
             raise owned(type(self))
         vars(self)["present"] = masks
+        if "ties" in vars(self):
+            self.ties.present = masks
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Return an agent that a forked process finds, whether a constructor, a copy or another agent made it."""
@@ -296,6 +341,7 @@ class Agent(ABC, Generic[C]):
         self.begin()
         if self.people_seen is not None and self.guarantee.unit == "visit":
             self.guarantee = self.guarantee.per_person()
+        self.ties = Ties(int(self.rng.spawn(1)[0].integers(2**62)))
         self.seeded = rng is not None or self.guarantee.notion == "none"
         if not self.seeded:
             self.rekey()  # now no generator tells of another one that it was spawned from, or with
@@ -353,14 +399,20 @@ class Agent(ABC, Generic[C]):
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Action, Array]:
         """Choose for users by counts: (rows, actions, counts), where ``counts[i]`` users of a row take an action.
 
-        This default is for deterministic policies: users with the same context get the same action.
+        This default is for policies that draw nothing but who gets which of several best arms.
 
         Args:
             contexts: that exist, shape (m, ...).
             counts: how many users have each, shape (m,).
         """
         rows = np.flatnonzero(counts)
-        return rows, np.asarray(self.select_action(contexts[rows])), counts[rows]
+        actions = laws.choices(self, contexts[rows])
+        if len(actions) == 1:
+            return rows, actions[0], counts[rows]
+        equal = (actions[..., None] == np.arange(n_arms(self.action_space))).any(axis=0)
+        shared = self.rng.multinomial(counts[rows], uniform_over(equal))
+        places, arms = np.nonzero(shared)
+        return rows[places], arms, shared[places, arms]
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         """Learn from users by counts: ``counts[i]`` of them have the same context, action and feedback."""
@@ -500,6 +552,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         return NEVER
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         rows: tuple[Array, ...] = self.records_of(context, action, feedback)
         masks = self.present
@@ -625,6 +678,7 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         records = self.first_visits(self.records_of(context, action, feedback), person)
         new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None

@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import remembered
+from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
@@ -40,13 +41,13 @@ def learnable(features: Array, rewards: Array) -> tuple[Array, Array]:
     return features, rewards
 
 
-def best_arm(contexts: Array, scorer: Floats) -> Any:
+def best_arm(contexts: Array, scorer: Floats, ties: Ties) -> Any:
     """Return argmax of x . theta + width |x|_(A^-1) over the arms, given an ``optimistic_scorer``."""
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
         x = contexts.astype(np.float64, copy=False)  # quicker than a product of two dtypes
         scored = x.dot(scorer) if x.ndim < 3 else x @ scorer  # dot is slow for more axes
         bonus = scored[..., :-1]
-        return (scored[..., -1] + np.sqrt(np.vecdot(bonus, bonus))).argmax(axis=-1)
+        return best(scored[..., -1] + np.sqrt(np.vecdot(bonus, bonus)), ties)
 
 
 @remembered
@@ -69,18 +70,13 @@ def with_intercept(contexts: ArrayLike) -> Floats:
         return np.asarray(scaled / np.maximum(lengths(scaled), 1.0))
 
 
-def best_present(values: Array, present: Array | None) -> Any:
-    """Return argmax_k of values (..., K), among the arms that are present if there is a mask (..., K)."""
-    return (values if present is None else np.where(present, values, -np.inf)).argmax(axis=-1)
-
-
-def best_model(x: Floats, scorers: Floats, present: Array | None = None) -> Any:
+def best_model(x: Floats, scorers: Floats, ties: Ties) -> Any:
     """Return argmax_k of x . theta_k + width |x|_(A_k^-1), given x (..., d) and the arms' scorers (d, K (d + 1))."""
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
         scored = x.dot(scorers).reshape(*x.shape[:-1], -1, x.shape[-1] + 1)
         bonus = scored[..., :-1]
         width = np.sqrt(np.add.reduce(bonus * bonus, axis=-1))
-        return best_present(scored[..., -1] + width, present)
+        return best(scored[..., -1] + width, ties)
 
 
 class ArmModels:
@@ -91,7 +87,7 @@ class ArmModels:
 
     context_shape: tuple[int, ...]
     action_space: Any
-    present: Array | None
+    ties: Ties
 
     @property
     def shared_context(self) -> bool:
@@ -111,15 +107,15 @@ class ArmModels:
     def optimistic(self, contexts: Array, scorers: Floats) -> Any:
         """Return the best arm by the models' optimistic scorers, shape (width, models (width + 1))."""
         if not self.shared_context:
-            return best_arm(contexts, scorers)
-        return best_model(with_intercept(contexts), scorers, self.present)
+            return best_arm(contexts, scorers, self.ties)
+        return best_model(with_intercept(contexts), scorers, self.ties)
 
     def greedy(self, contexts: Array, scorers: Floats) -> Any:
         """Return the best arm by the models' estimates alone, without their bonus."""
         thetas = scorers[:, self.width :: self.width + 1]
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             values = with_intercept(contexts) @ thetas if self.shared_context else (contexts @ thetas)[..., 0]
-        return values.argmax(axis=-1)
+        return best(values, self.ties)
 
     def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array | int]:
         """Return features (n, width) and rewards (n,) of n records for the models, and the model of each."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.rows import Rows, uniforms_per_user
+from privbandit_agents.base.ties import Ties, redrawn
 from privbandit_agents.privacy.vectors import modest
 from privbandit_envs.families.mnl import attraction, best_assortment
 from privbandit_envs.spaces import Assortments, top_k
@@ -77,28 +78,33 @@ def random_sets(rng: Generator, context: Array, capacity: int) -> NDArray[np.int
     return top_k(uniforms_per_user(rng, context, single, single[0]), capacity)
 
 
-def best_sets(context: Array, utilities: Array, capacity: int) -> NDArray[np.int8]:
+def best_sets(context: Array, utilities: Array, capacity: int, ties: Ties) -> NDArray[np.int8]:
     """Return the sets of the largest expected revenue for one user or for n, shape (..., N).
 
     A user's set depends on that user's context alone. A user whose items all earn the same gets the items of largest
-    utility; any other user gets the exact optimum.
+    utility; any other user gets the exact optimum. Of items that would do as well each is as likely.
 
     Args:
         context: shape (..., N, d + 1), the revenue in the last column.
         utilities: shape (..., N).
         capacity: largest size of a set.
+        ties: of the agent.
     """
     n_items = context.shape[-2]
-    revenues, values = context[..., -1].reshape(-1, n_items), utilities.reshape(-1, n_items)
+    revenues, values = context[..., -1].reshape(-1, n_items), np.fmax(utilities, -np.inf).reshape(-1, n_items)
     alike = (revenues == revenues[:, :1]).all(axis=1) & (revenues[:, 0] > 0)
     if alike.all():
-        return top_k(values, capacity).reshape(utilities.shape)
+        return redrawn(top_k(values, capacity), values, ties).reshape(utilities.shape)
     sets = np.empty(values.shape, np.int8)
     sets[alike] = top_k(values[alike], capacity)
     # a negative revenue, or NaN, counts as 0; no expected revenue overflows
     sound = np.clip(np.nan_to_num(revenues[~alike].astype(np.float64), nan=0.0), 0.0, 1e40)
-    sets[~alike] = best_assortment(attraction(values[~alike]), sound, capacity)
-    return sets.reshape(utilities.shape)
+    weights = attraction(values[~alike])
+    sets[~alike] = chosen = best_assortment(weights, sound, capacity)
+    earned = np.vecdot(weights * sound, chosen) / (1 + np.vecdot(weights, chosen))
+    gains = values.astype(np.float64)
+    gains[~alike] = weights * (sound - earned[:, None])  # the optimum has the largest ones above 0
+    return redrawn(sets, gains, ties).reshape(utilities.shape)
 
 
 class Choices:

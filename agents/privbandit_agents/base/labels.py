@@ -11,6 +11,7 @@ from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, 
 from privbandit_agents.base.law import Probabilities, mixed
 from privbandit_agents.base.records import FLOAT64, rows_of, users_in
 from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.ties import best
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -96,7 +97,7 @@ class PublicLabelAgent(LabelAgent[L]):
 
     def select_action(self, context: Array) -> Action:
         rows = context.reshape(-1, *self.context_shape)
-        return self.explored(self.chances(rows).argmax(axis=1), context, self.rng)
+        return self.explored(best(self.chances(rows), self.ties), context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn nothing."""
@@ -108,16 +109,16 @@ class PublicLabelAgent(LabelAgent[L]):
         return NEVER
 
 
-def propensities(chosen: NDArray[np.bool_], exploration: float, labels: int) -> Floats:
-    """Return the probability of answers that are (True) or are not the best guess, shape as ``chosen``.
+def propensities(chosen: ArrayLike, exploration: float, labels: int) -> Floats:
+    """Return the probability of answers, given that of each among best guesses, shape as ``chosen``.
 
     Args:
-        chosen: whether an answer is the best guess, any shape.
+        chosen: the probability that an answer is the best guess: 0, 1, or a share if several are; any shape.
         exploration: probability of a random label.
         labels: K.
     """
     explored = exploration / labels
-    return np.where(chosen, 1 - exploration + explored, explored)
+    return explored + (1 - exploration) * np.asarray(chosen)
 
 
 def ends_of(feature_range: tuple[ArrayLike, ArrayLike], dim: int | None = None) -> Floats:

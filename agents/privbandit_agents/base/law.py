@@ -10,9 +10,10 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.present import played_for, seen_by
+from privbandit_agents.base.present import predicted, seen_by
 from privbandit_agents.base.state import kept, rekey
-from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
+from privbandit_agents.base.ties import Ties, Told, largest
+from privbandit_envs.changing.masks import Masks, masks_of, stand_ins, uniform_over
 from privbandit_envs.validate import count
 
 Array = NDArray[Any]
@@ -41,24 +42,47 @@ class Probabilities(np.ndarray[Any, np.dtype[np.float64]]):
 def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Array, bool]:
     """Return actions that a policy takes for n contexts, shape (m, n, ...), and whether it draws them.
 
-    The agent itself stays as it is: a copy with other random numbers chooses. If the copy drew nothing, m is 1: the
-    policy is deterministic.
+    The agent itself stays as it is: a copy with other random numbers chooses. If the copy drew nothing but which of
+    several best arms a user gets, these are the actions that ``choices`` lists.
     """
     draws = count(draws=draws)
     twin = copy.deepcopy(agent)
     rekey(twin, rng.spawn(1)[0])
     before = [generator.bit_generator.state for generator in generators(twin)]
-    first = np.asarray(twin.select_action(contexts))
-    if not len(contexts) or before == [generator.bit_generator.state for generator in generators(twin)]:
-        return first[None], False
+    found = choices(twin, contexts)
+    still = before == [generator.bit_generator.state for generator in generators(twin)]
+    alone, listed = len(found) == 1, isinstance(agent.action_space, Discrete)
+    if not len(contexts) or (still and (alone or listed)):
+        return found, False
+    twin.ties = Ties(int(rng.spawn(1)[0].integers(2**62)))
     at_once = max(1, 2**22 // max(1, contexts.size))  # numbers of contexts in a call
-    parts = [first[None]]
-    for start in range(1, draws, at_once):
+    first, parts = found[0], [found] if alone else []
+    for start in range(len(parts), draws, at_once):
         m = min(at_once, draws - start)
         again = repeated(contexts, m)
         twin.present = None if agent.present is None else repeated(agent.present, m)
         parts.append(np.asarray(twin.select_action(again)).reshape(m, *first.shape))
     return np.concatenate(parts), True
+
+
+def choices(agent: Any, contexts: Array) -> Array:
+    """Return the actions that a policy may take for n contexts by how ties are broken, shape (m, n, ...).
+
+    If no user has a tie m is 1, else each of a user's best arms is among them; of sets two are.
+    """
+    ties, found = agent.ties, list[Array]()
+    many = int(agent.action_space.n) if isinstance(agent.action_space, Discrete) else 2
+    try:
+        for place in range(many):
+            agent.ties = told = Told(
+                (place + 0.5) / many, ties.present
+            )  # in steps of 1 / K: none of K or fewer arms is left out
+            found.append(np.asarray(agent.select_action(contexts)))
+            if not told.asked:
+                break
+    finally:
+        agent.ties = ties
+    return np.stack(found)
 
 
 def repeated(rows: Array, m: int) -> Array:
@@ -101,7 +125,12 @@ def probabilities(
         law = law_of(agent, seen, draws, rng)
     finally:
         agent.present = None
-    return moved(law, played_for(agent, seen, masks, instead))
+    scores = predicted(agent, seen)
+    shown = np.eye(masks.shape[1])[instead]  # the arms that are played for each choice
+    if scores is not None:
+        best = uniform_over(largest(scores, masks))[:, None]
+        shown = np.where(masks[..., None], shown, best)
+    return moved(law, shown)
 
 
 def law_of(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
@@ -116,16 +145,13 @@ def checked(agent: Any, mask: Array, n: int) -> Masks:
     return masks_of(mask if np.ndim(mask) != 1 or n != 1 else np.asarray(mask)[None], shape, "mask")
 
 
-def moved(law: Probabilities, played: NDArray[np.intp]) -> Probabilities:
-    """Return a law whose arms are played as others, shape (n, K); errors of arms played alike add in squares."""
-    users = np.arange(len(law))[:, None]
-    values = np.zeros(law.shape)
-    np.add.at(values, (users, played), np.asarray(law))
+def moved(law: Probabilities, played: Array) -> Probabilities:
+    """Return a law whose arms are played as others, by shares (n, K, K); errors of arms played alike add in squares."""
+    values = np.vecmat(np.asarray(law), played)
     if law.error is None:
         return Probabilities.of(values)
-    squares = np.zeros(law.shape)
-    np.add.at(squares, (users, played), law.error**2)  # the shares of arms compete, so their sum is no less certain
-    return Probabilities.of(values, np.sqrt(squares), law.draws)
+    # the shares of arms compete, so their sum is no less certain
+    return Probabilities.of(values, np.sqrt(np.vecmat(law.error**2, played**2)), law.draws)
 
 
 def law(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
@@ -135,9 +161,10 @@ def law(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilitie
     """
     arms = np.arange(int(agent.action_space.n))
     actions, random = sampled(agent, contexts, draws, rng)
-    shares = (actions[..., None] == arms).mean(axis=0)
+    hits = actions[..., None] == arms
     if not random:
-        return Probabilities.of(shares)
+        return Probabilities.of(uniform_over(hits.any(axis=0)))
+    shares = hits.mean(axis=0)
     drawn = len(actions)
     smooth = (shares * drawn + 1) / (drawn + 2)  # no error is 0: what was never drawn may be rare
     return Probabilities.of(shares, np.sqrt(smooth * (1 - smooth) / drawn), drawn)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_agents.base.ties import Told
+
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Ids = NDArray[np.int64]
@@ -35,11 +37,6 @@ class Seen:
         self.bits = np.zeros(-(-most // 8), np.uint8)
         self.others: set[int] = set()
         self._asked: tuple[object, Bools] | None = None  # people, and which of them are new
-
-    @property
-    def asked(self) -> int:
-        """How many visits were served by who was to report."""
-        return self.counted
 
     @property
     def full(self) -> bool:
@@ -143,22 +140,26 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
     """
     if not hasattr(agent, "settled"):
         return select_action(agent, contexts)
-    person, present = agent.person, agent.present
+    person, present, ties = agent.person, agent.present, agent.ties
+    first = ties.users
     group = contexts.ndim > len(agent.context_shape)
     rows = contexts if group else contexts[None]
     new = agent.people_seen.new(person, len(rows))
-    if new.all():
-        return select_action(agent, contexts)
     actions: list[Any] = [None, None]
     try:
+        if new.all():
+            return select_action(agent, contexts)
+        uniforms = ties.of(len(rows))
         for reports, choose in ((True, select_action), (False, type(agent).settled)):
             some = new == reports
             if some.any():
+                agent.ties = Told(uniforms[some])
                 agent.person = None  # whoever is left reports, or else has no turn here
                 agent.present = None if present is None else np.reshape(present, (len(rows), -1))[some]
                 actions[reports] = np.asarray(choose(agent, rows[some]))
     finally:
-        agent.person, agent.present = person, present
+        agent.person, agent.present, agent.ties = person, present, ties
+        ties.users = first + len(rows)  # however users are grouped
     if actions[True] is None:
         chosen = actions[False]
     else:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
+from privbandit_agents.base.ties import Told, best
+from privbandit_envs.changing.masks import masks_of, stand_ins
 
 Array = NDArray[Any]
 
@@ -23,8 +24,8 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     """Let an agent choose among the arms that are present.
 
     Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
-    share one context, an agent whose choice is absent plays the best arm that is present, by its predictions, and the
-    one that stands for its choice if it predicts nothing.
+    share one context, an agent whose choice is absent plays the best arm that is present, by its predictions (any of
+    several), and the one that stands for its choice if it predicts nothing.
 
     Args:
         agent: plays arms.
@@ -51,12 +52,18 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     masks = masks_of(mask, (*users, int(agent.action_space.n)))
     instead = stand_ins(masks)
     seen = seen_by(agent, context, instead)
-    agent.present = masks
+    agent.present, first = masks, agent.ties.users
     try:
         wanted = np.asarray(agent.select_action(seen))[..., None]
     finally:
-        agent.present = None
-    chosen = np.take_along_axis(played_for(agent, seen, masks, instead), wanted, axis=-1)
+        agent.present, agent.ties.users = None, first
+    scores, n = predicted(agent, seen), masks.size // masks.shape[-1]
+    if scores is not None:
+        # the later digits of a uniform: the first ones may have decided what is absent
+        second = Told(agent.ties.of(n) * 2**20 % 1, masks)
+        instead = np.where(masks, instead, best(scores, second)[..., None])
+    agent.ties.users = first + n
+    chosen = np.take_along_axis(instead, wanted, axis=-1)
     return seen, chosen[..., 0] if chosen.ndim > 1 else int(chosen[0])
 
 
@@ -82,20 +89,12 @@ def seen_by(agent: Any, context: Array, instead: NDArray[np.intp]) -> Array:
     return np.take_along_axis(context, instead[..., None], axis=-2)
 
 
-def played_for(agent: Any, seen: Array, masks: Masks, instead: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the arm that is played for each choice of an agent, itself where it is present, shape (..., K)."""
-    scores = None if len(agent.context_shape) == 2 else predicted(agent, seen)
-    if scores is None:
-        return instead
-    scores = np.where(masks, scores, -np.inf)
-    best = scores.argmax(axis=-1)[..., None]
-    better = np.take_along_axis(scores, best, axis=-1) > np.take_along_axis(scores, instead, axis=-1)
-    return np.where(~masks & better, best, instead)
-
-
 def predicted(agent: Any, contexts: Array) -> Array | None:
-    """Return an agent's prediction for every arm that shares one context, shape (..., K), or None."""
+    """Return an agent's prediction for every arm, shape (..., K); None if arms have features, or it predicts none."""
+    if len(agent.context_shape) == 2:
+        return None
     rows = contexts.reshape(-1, *agent.context_shape)
     with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
         scores = agent.chances(rows) if hasattr(agent, "chances") else agent.predict(rows)  # labels, or rewards
-    return None if scores is None else np.asarray(scores).reshape(*contexts.shape[:-1], -1)
+    users = contexts.shape[: contexts.ndim - len(agent.context_shape)]
+    return None if scores is None else np.asarray(scores).reshape(*users, -1)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, final
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, C, Devices, Feedback
+from privbandit_agents.base.agent import Action, Agent, Array, C, Devices, Feedback, in_units
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.privacy.accounting.costs import Cost
@@ -97,6 +97,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         return self.batch_size - self.shuffler.users
 
     @final
+    @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         most = max(1, ENTRIES_AT_ONCE // len(self.shuffler.bag))
         records = self.first_visits(self.records_of(context, action, feedback), person)

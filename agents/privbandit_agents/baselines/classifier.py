@@ -12,14 +12,8 @@ from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensiti
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
-from privbandit_envs.changing.masks import stand_ins
-
-
-def played_for(guesses: Labels, masks: NDArray[np.bool_]) -> Labels:
-    """Return the label that is played where a guess is the best: itself, or its stand-in if it is absent."""
-    if masks.all():
-        return guesses
-    return np.asarray(np.take_along_axis(stand_ins(masks), guesses[:, None], axis=1)[:, 0])
+from privbandit_agents.base.ties import best, largest
+from privbandit_envs.changing.masks import uniform_over
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,11 @@ class RefittingLabelAgent(LabelAgent[R]):
 
     @abstractmethod
     def guess(self, contexts: Array) -> Labels:
-        """Return the best guess for contexts of shape (n, d)."""
+        """Return the best guess for contexts of shape (n, d), -1 if there are several."""
+
+    @abstractmethod
+    def several(self, contexts: Array) -> NDArray[np.bool_]:
+        """Return which labels are best guesses for contexts that have several, shape (n, K)."""
 
     @abstractmethod
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
@@ -66,7 +64,13 @@ class RefittingLabelAgent(LabelAgent[R]):
         """Let the predictions reflect all that was learnt."""
 
     def select_action(self, context: Array) -> Action:
-        return self.explored(self.guess(self.rows(context)), context, self.rng)
+        rows, ties = self.rows(context), self.ties
+        guesses = self.guess(rows)
+        if guesses.min(initial=0) < 0:
+            guesses = np.where(guesses < 0, best(self.chances(rows), ties), guesses)
+        else:
+            ties.users += len(rows)
+        return self.explored(guesses, context, self.rng)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Learn from the users, refitting when it is time, unless only public data count."""
@@ -91,8 +95,12 @@ class RefittingLabelAgent(LabelAgent[R]):
             self.learn(contexts, np.where(right, answers, 1 - answers), np.ones(len(answers)))
         elif right.any():
             contexts, answers = contexts[right], answers[right]
-            chosen = answers == played_for(self.guess(contexts), masks[right])
+            chosen: Array = self.played(contexts, masks[right])[np.arange(len(answers)), answers]
             self.learn(contexts, answers, 1 / propensities(chosen, self.exploration, self.n_labels))
+
+    def played(self, contexts: Array, masks: NDArray[np.bool_]) -> Floats:
+        """Return the probability with which each label is played as the best guess that is present, shape (n, K)."""
+        return uniform_over(largest(self.chances(contexts), masks))
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
         """Take in rows with known labels, unless only public data count."""
@@ -107,8 +115,12 @@ class RefittingLabelAgent(LabelAgent[R]):
         self.next_fit = self.schedule()
 
     def chances(self, contexts: Array) -> Floats:
-        """Return 1 for the best guess and 0 for the other labels."""
-        return np.eye(self.n_labels)[self.guess(contexts)]
+        """Return 1 for the best guess and 0 for the other labels; several best ones share it."""
+        guesses = self.guess(contexts)
+        chances, several = np.eye(self.n_labels)[guesses], guesses < 0
+        if several.any():
+            chances[several] = uniform_over(self.several(contexts[several]))
+        return chances
 
     def frozen_rounds(self) -> int:
         return NEVER if self.config.learn_from == "public" else self.next_fit - self.users

@@ -8,7 +8,9 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Fraction
+from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
+from privbandit_envs.changing.masks import uniform_over
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,23 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
     Config = GreedySettings
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
-        best: Array = estimates.argmax(axis=-1)
+        greedy: Array = best(estimates, self.ties)
         if random is None:
-            return best
-        explore, arms = random[..., 0] < self.config.exploration, random[..., 1] * self.n_arms
+            return greedy
+        explore, present = random[..., 0] < self.config.exploration, self.ties.present
+        if present is None:
+            arms = (random[..., 1] * self.n_arms).astype(int)
+        else:
+            arms = best(np.zeros(estimates.shape), Told(random[..., 1].reshape(-1), present))
         if explore.ndim:
-            return np.where(explore, arms.astype(int), best)
-        return arms.astype(int) if explore else best
+            return np.where(explore, arms, greedy)
+        return arms if explore else greedy
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.exploration == 0 else self.rng.random((*users, 2))
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return 1 - exploration + exploration / K for the arm of the largest estimate, exploration / K for others."""
-        best, share = self.predict(contexts).argmax(axis=-1), self.config.exploration
-        return Probabilities.of((1 - share) * np.eye(self.n_arms)[best] + share / self.n_arms)
+        """Return exploration / K for each arm that is present, and the rest for those of the largest estimate."""
+        estimates, share = self.predict(contexts), self.config.exploration
+        greedy, any_arm = (uniform_over(largest(values, self.present)) for values in (estimates, 0 * estimates))
+        return Probabilities.of((1 - share) * greedy + share * any_arm)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, Labels, in_unit_cube
 from privbandit_agents.base.settings import CountUpTo
+from privbandit_agents.base.ties import largest
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
 
@@ -29,7 +31,8 @@ class Config(RefitSettings):
 class Histogram(RefittingLabelAgent[Config]):
     """Predict the majority label of a context's cell, over public rows and, by default, users.
 
-    A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on. Among edges of equal
+    A tie, as in an empty cell, is decided by the parent cell, then by its parent, and so on; if all cells tie each user
+    gets any of the labels. Among edges of equal
     length the first is halved: with more features than ``depth`` only the first ``depth`` of them matter. Time and
     memory do not grow with the number of users: O(2^depth K) numbers.
     """
@@ -55,12 +58,15 @@ class Histogram(RefittingLabelAgent[Config]):
         majority: Labels = self.majority[self.cells(contexts)]
         return majority
 
+    def several(self, contexts: Array) -> NDArray[np.bool_]:
+        return np.broadcast_to(largest(self.counts.sum(axis=0)), (len(contexts), self.n_labels))
+
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
         np.add.at(self.counts, (self.cells(contexts), labels), weights)
 
     def fit(self) -> None:
         """Find the majority of every cell, from the root down; where the largest counts tie keep the parent's."""
-        majority = np.zeros(1, np.int64)
+        majority = np.full(1, -1)
         for depth in range(self.config.depth + 1):
             counts = self.counts.reshape(2**depth, -1, self.n_labels).sum(axis=1)
             majority = np.repeat(majority, len(counts) // len(majority))

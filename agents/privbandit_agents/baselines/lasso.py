@@ -12,6 +12,7 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_wi
 from privbandit_agents.base.arms import Floats, learnable, played
 from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
 from privbandit_agents.base.settings import Count, Growth, Positive, Settings
+from privbandit_agents.base.ties import best
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Config(Settings):
         lambda_0: scale of the penalty lambda_t = lambda_0 sqrt((4 ln t + 2 ln d) / t), > 0; about half the scale of the
             reward's noise.
         growth: refit when the number of users has grown by this factor, > 1.
-        first: users before the first fit, >= 1, who get the first arm.
+        first: users before the first fit, >= 1, who get any arm.
     """
 
     lambda_0: Positive = 0.05
@@ -53,8 +54,8 @@ class SparsityAgnosticLasso(Agent[Config]):
         support = np.flatnonzero(self.beta)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             scores: Array = np.vecdot(context[..., support], self.beta[support].astype(context.dtype))
-        best: Array = scores.argmax(axis=-1)
-        return best
+        arms: Array = best(scores, self.ties)
+        return arms
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         """Keep the played features; refit when it is time (lines 5 to 7)."""

@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpstrf
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.ties import best
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 
@@ -47,7 +48,7 @@ class LinTS(RidgeAgent[Config]):
             else:
                 for user in np.ndindex(random.shape[:-1]):
                     correlate(covariances[user], random[user], spread[user])
-        arms: Array = (estimates + self.config.v * spread).argmax(axis=-1)
+        arms: Array = best(estimates + self.config.v * spread, self.ties)
         return arms
 
     def draw(self, *users: int) -> Array:

@@ -16,6 +16,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import AtLeast, Count, NonNegative
+from privbandit_agents.base.ties import best
 from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
@@ -152,9 +153,10 @@ class LinUCB(RidgeAgent[Config]):
         squared_width = np.vecdot(directions, features)
         np.maximum(squared_width, ZERO, out=squared_width)  # rounding may leave a little less than 0
         bound = np.sqrt(squared_width, out=squared_width)
-        bound *= self.config.alpha
+        if self.config.alpha != 1:
+            bound *= self.config.alpha
         bound += estimates
-        arms: Array = bound.argmax(axis=-1)
+        arms: Array = best(bound, self.ties)
         return arms
 
 

@@ -62,7 +62,7 @@ class MNLAgent(Agent[M]):
         if self.users < 50:
             return random_sets(self.rng, context, self.capacity)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
-            return best_sets(context, self.utilities(context), self.capacity)
+            return best_sets(context, self.utilities(context), self.capacity, self.ties)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         records = self.records_of(context, action, feedback)

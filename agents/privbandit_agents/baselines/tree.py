@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import KEPT_BYTES, Rows
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.ties import largest
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 
 
@@ -60,6 +62,9 @@ class TreeClassifier(RefittingLabelAgent[Config]):
         labels: Labels = self.leaf_labels[self.leaves(contexts)]
         return labels
 
+    def several(self, contexts: Array) -> NDArray[np.bool_]:
+        return np.asarray(self.equal[self.leaves(contexts)])
+
     def learn(self, contexts: Array, labels: Labels, weights: Floats) -> None:
         """Keep rows as long as there is room; let later ones vote in the leaves of the last tree."""
         room = self.most - len(self.y)
@@ -76,7 +81,8 @@ class TreeClassifier(RefittingLabelAgent[Config]):
             self.votes: Floats = np.zeros((self.tree.node_count, self.n_labels))  # of rows that are not kept
         shares = self.votes / self.tree.weighted_n_node_samples[:, None]
         shares[:, self.classes] += self.tree.value[:, 0, :]
-        self.leaf_labels: Labels = shares.argmax(axis=1)
+        self.equal = largest(shares)
+        self.leaf_labels: Labels = np.where(self.equal.sum(axis=1) > 1, -1, self.equal.argmax(axis=1))
 
     def leaves(self, contexts: Array) -> Labels:
         """Return the node of the tree in which each context ends, shape (n,)."""

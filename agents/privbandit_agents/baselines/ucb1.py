@@ -14,6 +14,7 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms,
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, NonNegative, Settings
+from privbandit_agents.base.ties import best, largest
 from privbandit_agents.privacy.vectors import LIMIT
 
 
@@ -33,6 +34,8 @@ class Config(Settings):
 class UCB1(Agent[Config]):
     """Play the arm with the largest mean + sqrt(c log t / n) until its number of users n has grown by a factor.
 
+    While several arms are best, as those that nobody was given, each user gets any of them.
+
     Deviations:
         The paper chooses anew for every user. Here that is so while an arm has had fewer than 20 users.
     """
@@ -43,9 +46,14 @@ class UCB1(Agent[Config]):
     def begin(self) -> None:
         arms = n_arms(self.action_space)
         self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
-        self.arm, self.users, self.left = 0, 0, 1
+        self.index, self.arm = np.full(arms, math.inf), -1 if arms > 1 else 0
+        self.users, self.left = 0, 1
 
     def select_action(self, context: Array) -> Action:
+        """Return the arm of this run, or any of several best ones."""
+        if self.arm < 0:
+            chosen: Action = best(np.broadcast_to(self.index, (*context.shape, len(self.index))), self.ties)
+            return chosen
         arms: Array = np.full(context.shape, self.arm)
         return arms[()]
 
@@ -76,14 +84,15 @@ class UCB1(Agent[Config]):
         self.users += users
         self.left -= users
         if not self.left:
-            unseen = np.flatnonzero(self.pulls == 0)
-            self.arm = int(unseen[0] if len(unseen) else self._optimistic().argmax())
-            pulls = int(self.pulls[self.arm])
-            self.left = next_change(pulls, self.config.growth) - pulls
+            self.index = self._optimistic()
+            arms = np.flatnonzero(largest(self.index))
+            self.arm, pulls = int(arms[0]) if len(arms) == 1 else -1, int(self.pulls[arms[0]])
+            self.left = 1 if len(arms) > 1 else next_change(pulls, self.config.growth) - pulls
 
     def _optimistic(self) -> Array:
-        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / self.pulls)
-        return np.asarray(self.sums / self.pulls + bonus)
+        pulls = np.maximum(self.pulls, 1)
+        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / pulls)
+        return np.where(self.pulls == 0, math.inf, self.sums / pulls + bonus)
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean reward of every arm so far, shape (m, K); 1/2 of those that nobody was given."""

@@ -13,6 +13,7 @@ from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cu
 from privbandit_agents.base.reports import InOrder, Inputs, arithmetic_of
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
+from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -104,12 +105,13 @@ class Learner(ABC, Generic[S]):
     def absorb(self, reports: Array) -> None:
         """Take in the reports of at most ``left`` users, in order."""
 
-    def in_turn(self, contexts: Floats, rng: Generator) -> InOrder | None:
+    def in_turn(self, contexts: Floats, rng: Generator, ties: Ties) -> InOrder | None:
         """Return users in order, as ``LocalAgent.in_turn``, for a learner of two labels; None: the loop must be run.
 
         Args:
             contexts: in the unit cube, shape (n, d).
             rng: the devices' noise.
+            ties: of the agent.
         """
         return None
 
@@ -125,9 +127,9 @@ class Learner(ABC, Generic[S]):
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels, contexts (n, d) to (n, K)."""
 
-    def answer(self, contexts: Floats) -> Labels:
-        """Return the likeliest label of each context, shape (n,)."""
-        return np.asarray(self.chances(contexts).argmax(axis=1))
+    def answer(self, contexts: Floats, ties: Ties) -> Labels:
+        """Return the likeliest label of each context, any of several, shape (n,)."""
+        return np.asarray(best(self.chances(contexts), ties))
 
     def reprocess(self, config: S) -> None:
         """Take over settings that do not change the reports."""
@@ -209,11 +211,11 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         return needs or "classification with two labels" * (cls.binary and n_arms(action_space) != 2)
 
     def select_action(self, context: Array) -> Action:
-        return self.explored(self.learner.answer(self.rows(context)), context, self.rng_exploration)
+        return self.explored(self.learner.answer(self.rows(context), self.ties), context, self.rng_exploration)
 
     def settled(self, context: Array) -> Action:
         """Return the likeliest labels, none of them at random, for n users who do not report."""
-        return self.learner.answer(self.rows(context))
+        return self.learner.answer(self.rows(context), self.ties)
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Floats, Labels]:
         """Return users' features within the cube (n, d), and their labels (n,), -1 where they are not known."""
@@ -230,7 +232,7 @@ class LocalLabelAgent(LabelAgent[S], LocalAgent[S, Array], Generic[S, K]):
         own = unchanged(self, "in_turn", ("select_action", "inputs", "randomize", "absorb", "pay", "rows", "revealed"))
         if not own or self.n_labels > 2 or self.exploration or self.people_seen is not None:
             return None
-        turns = self.learner.in_turn(self.rows(contexts), self.rng)
+        turns = self.learner.in_turn(self.rows(contexts), self.rng, self.ties)
         if turns is not None:
             self.pay(len(contexts))
         return turns

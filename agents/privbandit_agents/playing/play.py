@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
+from privbandit_agents.base.arms import played
 from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.present import choose_present, seen_by
 from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.playing.snapshots import Snapshots
-from privbandit_agents.zoo.registry import spaces_of
+from privbandit_agents.zoo.registry import spaces_of, units_of
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.changing.masks import stand_ins
 from privbandit_envs.changing.mixing import mixing_wrappers, unseen_rewards, wrappers
 from privbandit_envs.population import Tally
+from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RecordRegret, RegretCurve, even_checkpoints
 
@@ -131,8 +133,52 @@ def play(
                 on_checkpoint(curve)
 
         curve = curve_of(horizon, checkpoints, passed)
-        seconds = served(env, agent, horizon, curve, seed, snapshots, by_counts)
+        declared, before, counted = units_of(env), agent.units, None
+        if agent.guarantee.notion != "none" and (declared is None or not declared.plain):
+            counted = agent.units = Counted(*vars(before or Units()).values())
+        try:
+            seconds = served(env, agent, horizon, curve, seed, snapshots, by_counts)
+        finally:
+            if counted is not None:
+                agent.units = before
+    if counted is not None:
+        counted.tell()
     return result_of(env, agent, horizon, curve, seconds)
+
+
+class Counted(Units):
+    """Units that count, in a simulation, how many of the records that an agent gets are clipped."""
+
+    users: float
+    clipped: dict[str, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        vars(self).update(users=0, clipped={})
+
+    def note(self, agent: Any, contexts: Array, actions: Array, feedback: Array, counts: Any = 1) -> None:
+        vars(self)["users"] += np.sum(counts * np.ones(len(feedback)))
+        # sparse agents have bounds of their own, and which items are bought has no unit
+        if {"reward_scale", "x_max"} & vars(agent.config).keys() or isinstance(agent.action_space, Assortments):
+            return
+        signed = contexts.ndim == 3
+        low, high = self.of_rewards(np.array([-1.0 if signed else 0.0, 1.0]), signed, back=True)
+        rewards = self.of_rewards(feedback, signed, back=True)
+        found = {f"rewards were above {high:g} and count as {high:g}": rewards > high * (1 + 1e-9) + 1e-9}
+        found[f"rewards were below {low:g} and count as {low:g}"] = rewards < low - 1e-9 * (1 + abs(low))
+        if signed:
+            long = np.linalg.norm(played(contexts, actions), axis=1) > 1 + 1e-6
+            found["features of arms were longer than 1 and count as 1"] = long
+        for what, clipped in found.items():
+            self.clipped[what] = self.clipped.get(what, 0) + np.sum(counts * clipped)
+
+    def tell(self) -> None:
+        """Warn of what was clipped for more than a twentieth of the users."""
+        for what, number in self.clipped.items():
+            if number > 0.05 * self.users:
+                way = "rewards=(low, high)" if what.startswith("rewards") else "contexts=scale"
+                share = f"{100 * number / self.users:.0f} % of {what}"
+                warnings.warn(f"{share}; declare public bounds: env.unwrapped.units = Units({way}).", stacklevel=4)
 
 
 def board_in(folder: Path, agent: AnyAgent) -> "Board":
@@ -288,7 +334,8 @@ def play_blocks(
     largest = users_at_once(context)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent.people_seen is None and not env.masked and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    in_turn = agent.people_seen is None and not env.masked and agent.units is None
+    in_turn = in_turn and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
     waiting = Waiting()
     left, noted, people = horizon - curve.users, curve.passed, None
     while left:

@@ -14,7 +14,8 @@ from privbandit_agents.zoo.registry import built, spaces_of
 def plays(agent: AnyAgent) -> str:
     """Return the spaces that an agent was built for, in words."""
     contexts = agent.observation_space
-    return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}"
+    scaled = "" if agent.units is None else f", scaled by {agent.units}"
+    return f"{contexts.dtype} contexts of shape {contexts.shape} and actions in {agent.action_space}{scaled}"
 
 
 def save(agent: AnyAgent, path: str | Path) -> None:

@@ -122,8 +122,6 @@ class ShuffleGLM(ArmModels, ShuffleAgent[Config]):
         )
         farthest.messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
         self.scorer = np.zeros((self.dim, self.models * (self.dim + 1)))
-        if self.shared_context:
-            self.scorer[:, self.dim :: self.dim + 1] = self.rng.spawn(1)[0].standard_normal((self.dim, self.models))
 
     def coins(self, norms: tuple[float, ...]) -> CoinSums:
         """Return the protocol of a batch at models with theta of these norms."""

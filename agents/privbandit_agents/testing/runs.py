@@ -81,9 +81,10 @@ def keys(agent: AnyAgent) -> list[Any]:
 
 
 def without_generators(agent: AnyAgent) -> Parts:
-    """Return a copy of an agent's state but its generators."""
+    """Return a copy of an agent's state but its generators, and how many users came before in the stream of ties."""
     arrays, values = parts(agent)
-    return arrays, {key: value for key, value in values.items() if not is_generator(value)}
+    drawn = (key for key, value in values.items() if is_generator(value) or key.startswith("ties."))
+    return arrays, {key: values[key] for key in values.keys() - set(drawn)}
 
 
 def is_generator(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.testing.runs import environment, parts, same_parts
+from privbandit_agents.testing.runs import environment, parts, same_parts, without_generators
 from privbandit_agents.zoo.registry import make
 
 Shuffling = ShuffleAgent[Any]
@@ -50,12 +50,12 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 
 def chosen(agent: Shuffling, contexts: Any) -> Any:
     """Return the actions of a batch; fail if choosing them drew from the devices' generator, or kept a context."""
-    devices, before = agent.devices_state(), parts(agent)
+    devices, before = agent.devices_state(), without_generators(agent)
     actions = np.asarray(agent.select_action(contexts))
     assert agent.devices_state() == devices, (
         "select_action() drew from rng, which is the devices', or told the shuffler"
     )
-    assert same_parts(before, parts(agent)), "select_action() keeps something in the server's state"
+    assert same_parts(before, without_generators(agent)), "select_action() keeps something in the server's state"
     return actions
 
 

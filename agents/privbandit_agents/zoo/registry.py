@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import Agent, AnyAgent, Guarantee, PublicData, Space
+from privbandit_agents.base.agent import Agent, AnyAgent, CentralAgent, Devices, Guarantee, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.auto import Auto
@@ -18,6 +18,7 @@ from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import Explored, explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
+from privbandit_envs.spaces import Units
 from privbandit_envs.validate import did_you_mean, unknown
 from privbandit_envs.validate import seed as checked_seed
 
@@ -162,11 +163,12 @@ def built(name: str, env: AnyEnv, seed: int | None, config: Mapping[str, Any]) -
         return ready.build(env, seed)
     name, settings = resolved(name, env, config)
     agent_class = find(name).load()
-    public = (public_data(env),) if agent_class.uses_public_data else ()
+    units, spaces = units_and_spaces(agent_class, env)
+    public = (public_data(env, units),) if agent_class.uses_public_data else ()
     if public == (None,):
         raise ValueError(f"{name} learns from public data; the environment has public_data = None.")
-    agent = agent_class(*spaces_of(env), settings, None if seed is None else generator(seed), *public)
-    agent.name = name
+    agent = agent_class(*spaces, settings, None if seed is None else generator(seed), *public)
+    agent.name, agent.units = name, units
     promise, noise = agent.guarantee, getattr(settings, "noise", "numpy")
     if noise == "secure" and promise.notion in STRONGER and promise.arithmetic != "exact":
         reason = f"noise='secure' is for guarantees that are exact, and that of {name} with these settings is not"
@@ -188,8 +190,8 @@ def successor(name: str, notion: str, env: AnyEnv) -> str:
 
 def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, Any]:
     """Return name and settings of the agent that ``make`` builds, or raise: a name that chooses stands for another."""
-    spaces = spaces_of(env)
     agent_class = find(name).load()
+    units, spaces = units_and_spaces(agent_class, env)
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
     known, users = field_names(agent_class.Config), horizon_of(env)
@@ -199,7 +201,7 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     settings = settings_of(name, {**expected, **config})
     if not issubclass(agent_class, Auto):
         return name, settings
-    chosen = agent_class.chosen(*spaces, public_data(env), settings)
+    chosen = agent_class.chosen(*spaces, public_data(env, units), settings)
     return resolved(chosen, env, settings.handed_on(field_names(find(chosen).load().Config)))
 
 
@@ -233,10 +235,11 @@ def field_names(config_class: type[Any]) -> list[str]:
 def can_play(name: str, env: AnyEnv) -> bool:
     """Return whether the agent can play the environment."""
     agent_class = find(name).load()
-    if agent_class.plays(*spaces_of(env)):
+    units, spaces = units_and_spaces(agent_class, env)
+    if agent_class.plays(*spaces):
         return False
     if issubclass(agent_class, Auto):
-        chosen = agent_class.chosen(*spaces_of(env), public_data(env), agent_class.Config())
+        chosen = agent_class.chosen(*spaces, public_data(env, units), agent_class.Config())
         return can_play(chosen, env)
     return not (agent_class.uses_public_data and public_data(env) is None)
 
@@ -259,6 +262,23 @@ def horizon_of(env: AnyEnv) -> int | None:
     return getattr(env.unwrapped, "horizon", None)
 
 
-def public_data(env: AnyEnv) -> PublicData | None:
-    """Return the environment's public data, or None."""
-    return getattr(env.unwrapped, "public_data", None)
+def units_of(env: AnyEnv) -> Units | None:
+    """Return the public bounds that an environment declares, or the outermost of its wrappers that does; or None."""
+    world: Any = env
+    while world is not None and getattr(world, "units", None) is None:
+        world = getattr(world, "env", None)
+    return getattr(world, "units", None)
+
+
+def units_and_spaces(agent_class: type[AnyAgent], env: AnyEnv) -> tuple[Units | None, tuple[Space, Space]]:
+    """Return by what an agent scales, None if by nothing, and the spaces of what it then gets."""
+    units, (contexts, actions) = units_of(env), spaces_of(env)
+    if units is None or units.plain or not issubclass(agent_class, Auto | Devices | CentralAgent):
+        return None, (contexts, actions)
+    return units, (units.of_space(contexts), actions)
+
+
+def public_data(env: AnyEnv, units: Units | None = None) -> PublicData | None:
+    """Return the environment's public data in an agent's units, or None."""
+    data: PublicData | None = getattr(env.unwrapped, "public_data", None)
+    return data if data is None or units is None else (units.of_contexts(np.asarray(data[0])), data[1])

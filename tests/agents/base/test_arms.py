@@ -3,6 +3,7 @@ import math
 import numpy as np
 from gymnasium.spaces import Discrete
 from privbandit_agents.base.arms import ArmModels, best_arm, in_blocks, optimistic_scorer, played, with_intercept
+from privbandit_agents.base.ties import Ties
 
 
 def test_arms_that_do_not_exist_have_no_features() -> None:
@@ -19,7 +20,7 @@ def test_the_best_arm_maximises_the_upper_bound() -> None:
     scorer = optimistic_scorer(a, theta, 2.0)
     widths = np.sqrt(np.einsum("nki,ij,nkj->nk", contexts, np.linalg.inv(a), contexts))
     assert np.allclose(np.linalg.norm(contexts @ scorer[:, :-1], axis=-1), 2 * widths)
-    assert np.array_equal(best_arm(contexts, scorer), (contexts @ theta + 2 * widths).argmax(axis=1))
+    assert np.array_equal(best_arm(contexts, scorer, Ties(0)), (contexts @ theta + 2 * widths).argmax(axis=1))
 
 
 def test_a_user_alone_has_the_features_and_the_block_that_it_has_among_others() -> None:

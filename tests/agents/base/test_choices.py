@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets
+from privbandit_agents.base.ties import Ties
 from scipy.optimize import check_grad, minimize
 
 from privbandit_envs.families.mnl import attraction, best_assortment
@@ -110,8 +111,9 @@ def test_a_user_never_changes_the_sets_of_the_others(odd: str) -> None:
         row[:, -1] = {"nan revenue": np.nan, "other revenues": rng.random(9), "negative revenue": -1.0}[odd]
     others = [0, 1, 3, 4, 5]
     with np.errstate(all="ignore"):
-        before, after = (best_sets(x, x[..., :-1].sum(axis=-1), 3) for x in (contexts, changed))
-        alone = [best_sets(changed[user], changed[user, :, :-1].sum(axis=-1), 3) for user in range(6)]
+        before, after = (best_sets(x, x[..., :-1].sum(axis=-1), 3, Ties(0)) for x in (contexts, changed))
+        ties = Ties(0)
+        alone = [best_sets(changed[user], changed[user, :, :-1].sum(axis=-1), 3, ties) for user in range(6)]
     assert np.array_equal(before[others], after[others]) and np.array_equal(after, alone)
     assert (after.sum(axis=1) <= 3).all()
 
@@ -120,10 +122,10 @@ def test_best_sets_are_the_optimum() -> None:
     rng = np.random.default_rng(0)
     contexts, utilities = rng.random((50, 9, 3)), rng.standard_normal((50, 9))
     expected = best_assortment(attraction(utilities), contexts[..., -1], 3)
-    assert np.array_equal(best_sets(contexts, utilities, 3), expected)
+    assert np.array_equal(best_sets(contexts, utilities, 3, Ties(0)), expected)
     contexts[..., -1] = 0.5
     equal = best_assortment(attraction(utilities), contexts[..., -1], 3)
-    assert np.array_equal(best_sets(contexts, utilities, 3), equal)
+    assert np.array_equal(best_sets(contexts, utilities, 3, Ties(0)), equal)
 
 
 def test_random_sets_are_full_and_do_not_depend_on_the_grouping() -> None:
@@ -139,7 +141,7 @@ def test_no_revenue_overflows() -> None:
     contexts = rng.random((40, 6, 2))
     contexts[::2, 1, -1], contexts[1::2, 2, -1] = 1e308, np.inf
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        sets = best_sets(contexts, rng.choice([1.0, 700.0, -700.0], (40, 6)), 3)
+        sets = best_sets(contexts, rng.choice([1.0, 700.0, -700.0], (40, 6)), 3, Ties(0))
     assert ((sets.sum(axis=1) >= 1) & (sets.sum(axis=1) <= 3)).all()
 
 

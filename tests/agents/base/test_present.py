@@ -10,7 +10,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
 from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.present import choose_present
-from privbandit_agents.baselines.classifier import played_for
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
 
@@ -204,10 +203,17 @@ def test_maskable_algorithms_find_the_masks() -> None:
             users.step(masks.argmax(axis=1))
 
 
-def test_weights_of_right_answers_know_which_label_stands_for_an_absent_guess() -> None:
-    masks = np.array([[True, False, True], [True, True, True], [False, False, True]])
-    assert played_for(np.array([1, 1, 0]), masks).tolist() == [0, 1, 2]
-    assert played_for(np.array([1, 2, 0]), np.ones((3, 3), bool)).tolist() == [1, 2, 0]
+def test_weights_of_right_answers_know_which_labels_are_played_for_an_absent_guess() -> None:
+    """The guess itself, any label that is present if it is absent, and each of several best guesses by its share."""
+    agent = make("histogram", gym.make(LABELS, source="wine"), seed=0, depth=1)
+    masks = np.array([[True, False, True], [True, True, True], [False, True, True]])
+    played = []
+    for guesses in ([1, 1, 0], [-1, -1, -1]):
+        agent.guess = lambda contexts, guesses=guesses: np.array(guesses)  # type: ignore[attr-defined]
+        agent.several = lambda contexts: np.array([[True, True, False]] * len(contexts))  # type: ignore[attr-defined]
+        played.append(agent.played(np.zeros((3, 13)), masks).tolist())  # type: ignore[attr-defined]
+    assert played[0] == [[0.5, 0, 0.5], [0, 1, 0], [0, 0.5, 0.5]]
+    assert played[1] == [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]]
 
 
 @pytest.mark.parametrize("name", ["jdp-linucb", "ldp-greedy", "lpct"])

@@ -121,7 +121,8 @@ def test_the_bonus_makes_linucb_try_what_it_does_not_know() -> None:
 def test_epsilon_greedy_explores_as_often_as_it_says() -> None:
     agent, env = agent_on("epsilon-greedy", exploration=0.4)
     context = env.reset(seed=0)[0]
-    best = make("greedy", env).select_action(context)
+    agent.update(context, 1, 0.5)
+    best = int(agent.predict(context[None]).argmax())
     other = np.mean([agent.select_action(context) != best for _ in range(4000)])
     assert abs(other - 0.4 * 3 / 4) < 5 * np.sqrt(0.3 * 0.7 / 4000)
 

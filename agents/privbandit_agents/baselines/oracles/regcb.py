@@ -14,6 +14,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, NonNegative
+from privbandit_agents.base.ties import best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 from privbandit_envs.changing.masks import uniform_over
 
@@ -46,10 +47,10 @@ class RegCB(RidgeAgent[Config]):
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         lower, upper = self.bounds(features, directions, estimates)
         if random is None:
-            best: Array = upper.argmax(axis=-1)
-            return best
-        possible = upper >= lower.max(axis=-1, keepdims=True)
-        arms: Array = np.where(possible, random, -1.0).argmax(axis=-1)
+            random = upper
+        else:
+            random = np.where(self.possible(lower, upper), random, -1.0)
+        arms: Array = best(random, self.ties)
         return arms
 
     def bounds(self, features: Array, directions: Array, estimates: Array) -> tuple[Array, Array]:
@@ -57,16 +58,19 @@ class RegCB(RidgeAgent[Config]):
         width = self.width * np.sqrt(np.maximum(np.vecdot(directions, features), 0.0))
         return np.maximum(estimates - width, -1.0), np.minimum(estimates + width, 1.0)
 
+    @staticmethod
+    def possible(lower: Array, upper: Array) -> Array:
+        """Return which arms may be best, shape (..., K); none if no bound is a number."""
+        return np.asarray(upper >= np.fmax.reduce(lower, axis=-1, keepdims=True))
+
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return the uniform law of the arms that may be best; where no bound is a number ``choose`` takes arm 0."""
+        """Return the uniform law of the arms that may be best; of all, if no bound is a number."""
         if self.config.variant == "optimistic":
             return super().law(contexts, draws, rng)
         features = self.features(contexts)
         scored = self.scored(features)
         lower, upper = self.bounds(features, scored[..., :-1], scored[..., -1])
-        possible = upper >= lower.max(axis=-1, keepdims=True)
-        possible[..., 0] |= ~possible.any(axis=-1)
-        return Probabilities.of(uniform_over(possible))
+        return Probabilities.of(uniform_over(largest(self.possible(lower, upper), self.present)))
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

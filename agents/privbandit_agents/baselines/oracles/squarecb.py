@@ -6,6 +6,7 @@ Dylan Foster and Alexander Rakhlin, "Beyond UCB: Optimal and Efficient Contextua
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +14,9 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, Positive
+from privbandit_agents.base.ties import best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
+from privbandit_envs.changing.masks import uniform_over
 
 
 @dataclass(frozen=True)
@@ -45,26 +48,30 @@ class SquareCB(RidgeAgent[Config]):
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         assert random is not None
-        best, others = self.others(estimates)
+        seems = best(estimates, self.ties)
+        others = np.where(np.arange(self.n_arms) == seems[..., None], 0.0, self.shares(estimates, self.ties.present))
         reached = others.cumsum(axis=-1)  # a uniform number beyond all of them stands for the best arm
         passed = (reached <= random).sum(axis=-1)
-        arms: Array = np.where(passed < self.n_arms, passed, best)[()]  # no array for one user
+        arms: Array = np.where(passed < self.n_arms, passed, seems)[()]  # no array for one user
         return arms
 
-    def others(self, estimates: Array) -> tuple[Array, Array]:
-        """Return the arm that seems best, shape (...), and the probabilities of the others, shape (..., K)."""
-        best = estimates.argmax(axis=-1)
-        gaps = estimates.max(axis=-1, keepdims=True) - estimates
-        return best, np.where(np.arange(self.n_arms) == best[..., None], 0.0, 1 / (self.n_arms + self.gamma * gaps))
+    def shares(self, estimates: Array, present: Array | None) -> Array:
+        """Return the probability of every arm if it is not the one that seems best, shape (..., K).
+
+        It is 0 for NaN, and for an arm that is absent.
+        """
+        arms: Any = self.n_arms
+        if present is not None:
+            estimates, arms = np.where(present, estimates, math.nan), np.sum(present, axis=-1, keepdims=True)
+        gaps = np.fmax.reduce(estimates, axis=-1, keepdims=True) - estimates
+        return np.fmax(1 / (arms + self.gamma * gaps), 0.0)
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
-        """Return the probabilities by which ``choose`` draws; an estimate that is not a number takes the rest."""
-        best, others = self.others(self.predict(contexts))
-        known = ~np.isnan(others.cumsum(axis=-1))
-        law = np.where(known, others, 0.0)
-        left = np.where(known.all(axis=-1), best, known.sum(axis=-1))
-        rest = 1 - law.sum(axis=-1, keepdims=True)
-        return Probabilities.of(law + rest * (np.arange(self.n_arms) == left[..., None]))
+        """Return the probabilities by which ``choose`` draws: arms that seem best share what the others leave."""
+        estimates = self.predict(contexts)
+        equal = largest(estimates, self.present)
+        others = np.where(equal, 0.0, self.shares(estimates, self.present))
+        return Probabilities.of(others + (1 - others.sum(axis=-1, keepdims=True)) * uniform_over(equal))
 
     def draw(self, *users: int) -> Array:
         return self.rng.random((*users, 1))

@@ -12,6 +12,7 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.divergence import farthest_mean
 from privbandit_agents.base.settings import Growth, Positive
+from privbandit_agents.base.ties import largest, one_of
 from privbandit_agents.joint.arms.runs import RunAgent, RunSettings
 
 SLOPES = np.geomspace(1e-5, 100, 160)
@@ -42,7 +43,7 @@ class Config(RunSettings):
 class AdaPKLUCB(RunAgent[Config]):
     """Play the arm with the largest optimistic mean until its number of users has grown by a factor.
 
-        every arm is played once
+        every arm is played once, in any order
         from then on, after t users
             m_k <- the noisy mean of arm k's n_k users, plus a bound on its noise, cut to [0, 1]
             u_k <- the largest q with n_k kl(m_k, q) <= alpha log t
@@ -64,7 +65,7 @@ class AdaPKLUCB(RunAgent[Config]):
 
     def first(self) -> None:
         self.sums, self.sizes, self.pulls, self.released = np.zeros((4, self.n_arms))
-        self.run(0, 1)
+        self.run(one_of(self.pulls == 0, self.rng_runs), 1)
 
     def learned(self, arm: int, mean: float) -> None:
         kept = not self.config.forget
@@ -74,9 +75,9 @@ class AdaPKLUCB(RunAgent[Config]):
         self.pulls[arm] += self.length
         self.means[arm] = self.sums[arm] / self.sizes[arm]
         if (self.pulls == 0).any():
-            self.run(arm + 1, 1)
+            self.run(one_of(self.pulls == 0, self.rng_runs), 1)
             return
-        best = int(self.optimistic().argmax())
+        best = one_of(largest(self.optimistic()), self.rng_runs)
         self.run(best, math.ceil(self.config.more * self.pulls[best]))
 
     def optimistic(self) -> Array:

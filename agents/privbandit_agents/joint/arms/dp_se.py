@@ -52,13 +52,13 @@ class DPSE(RunAgent[Config]):
     Config = Config
 
     def first(self) -> None:
-        self.left_in = np.ones(self.n_arms, bool)
+        self.left_in, self.order = np.ones(self.n_arms, bool), self.rng_runs.permutation(self.n_arms)
         self.epoch = 0
         self.next_epoch()
 
     def next_epoch(self) -> None:
         """Let every arm that is left have a run of this epoch, or rest with the last one."""
-        arms = np.flatnonzero(self.left_in)
+        arms = self.order[self.left_in[self.order]]
         if len(arms) == 1:
             self.rest(int(arms[0]))
             return
@@ -76,9 +76,9 @@ class DPSE(RunAgent[Config]):
 
     def learned(self, arm: int, mean: float) -> None:
         self.means[arm] = mean
-        later = np.flatnonzero(self.left_in[arm + 1 :])
-        if len(later):
-            self.run(arm + 1 + int(later[0]), self.needed)
+        arms = self.order[self.left_in[self.order]]
+        if arm != arms[-1]:
+            self.run(int(arms[np.flatnonzero(arms == arm)[0] + 1]), self.needed)
             return
         chance, noise = self.bounds(int(self.left_in.sum()))
         n = self.length

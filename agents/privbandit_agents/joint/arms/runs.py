@@ -43,7 +43,8 @@ class RunAgent(CentralAgent[R, Array]):
     its users, y clipped to [0, 1] and rounded to a grid, with discrete Laplace noise of scale 1 / epsilon on that grid.
     Replacing a record moves the sum by at most 1. It holds for the numbers that leave. A reward that is not finite
     counts as 1/2, and so does a record with another arm than the run's. Runs are groups of disjoint users, so that they
-    compose in parallel. Proof: docs/privacy/finite-arms.md, Theorem 1.
+    compose in parallel. Of several best arms the next run's is drawn by a generator that no record enters. Proof:
+    docs/privacy/finite-arms.md, Theorem 1.
 
     Attributes:
         release: the arm of this run, and the arms' estimated means, shape (1 + K,).
@@ -58,6 +59,7 @@ class RunAgent(CentralAgent[R, Array]):
         self.noise = GridLaplace.of_integers(epsilon, STEPS, self.config.noise)
         self.guarantee = Guarantee.joint(epsilon, 0.0, None, "docs/privacy/finite-arms.md", arithmetic="exact")
         self.ledger = Ledger(epsilon=epsilon)
+        self.rng_runs = self.rng.spawn(1)[0]
         self.means, self.total = np.full(self.n_arms, 0.5), np.zeros(1)
         self.users, self.runs, self.length, self.left = 0, 0, 0, 0
         self.release = np.zeros(1 + self.n_arms)

@@ -150,12 +150,12 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
             scored: Array = context[..., :-1] @ self.release
             width = np.sqrt(np.vecdot(scored[..., :-1], scored[..., :-1]))
-            return best_sets(context, scored[..., -1] + width, self.capacity)
+            return best_sets(context, scored[..., -1] + width, self.capacity, self.ties)
 
     def settled(self, context: Array) -> Array:
         """Return the best assortments for the estimate, for n users who are not counted."""
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
-            return best_sets(context, context[..., :-1] @ self.release[:, -1], self.capacity)
+            return best_sets(context, context[..., :-1] @ self.release[:, -1], self.capacity, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Count every user's Gram matrix, keep the choice; release theta and V when it is time.

@@ -159,12 +159,14 @@ class NewtonMNL(CentralAgent[Config, Array]):
                 root = np.linalg.inv(np.linalg.cholesky(self.release[:, :-1])).T.astype(context.dtype)
                 width = x @ root
                 utilities = utilities + context.dtype.type(self.config.bonus_scale) * np.sqrt(np.vecdot(width, width))
-        return best_sets(context, utilities, self.capacity)
+        return best_sets(context, utilities, self.capacity, self.ties)
 
     def settled(self, context: Array) -> Array:
         """Return the best assortments for theta itself, for n users who are not counted."""
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
-            return best_sets(context, context[..., :-1] @ self.release[:, -1].astype(context.dtype), self.capacity)
+            return best_sets(
+                context, context[..., :-1] @ self.release[:, -1].astype(context.dtype), self.capacity, self.ties
+            )
 
     def _utilities(self, x: Array, theta: Array) -> Array:
         """Return x . t, shape (..., N), with a t for every user, which is the same however users are grouped."""

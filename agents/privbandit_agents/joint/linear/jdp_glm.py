@@ -14,9 +14,9 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms, next_change
-from privbandit_agents.base.arms import ArmModels, best_present, optimistic_scorer
-from privbandit_agents.base.rows import Products, blocks, uniforms_per_user
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, next_change
+from privbandit_agents.base.arms import ArmModels, optimistic_scorer
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
@@ -98,18 +98,14 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         self.mechanism(self.ends)  # refuses a budget that is too small, before anybody comes
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax of x . theta + bonus |x|_(P^-1); an arm at random in the first batch."""
-        if self.batch:
-            best: Action = self.optimistic(context, self.release)
-            return best
-        keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
-        chosen: Action = best_present(keys, self.present)
+        """Return argmax of x . theta + bonus |x|_(P^-1), which are 0 in the first batch: any arm."""
+        chosen: Action = self.optimistic(context, self.release)
         return chosen
 
     def settled(self, context: Array) -> Action:
         """Return argmax of x . theta, for users who are not counted."""
-        best: Action = self.greedy(context, self.release)
-        return best
+        chosen: Action = self.greedy(context, self.release)
+        return chosen
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up the derivatives of the batch's users; release a new theta when it ends."""

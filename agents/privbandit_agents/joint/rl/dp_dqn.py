@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, n_arms
-from privbandit_agents.base.arms import ArmModels, best_present, in_blocks, with_intercept
-from privbandit_agents.base.rows import Rows, blocks, uniforms_per_user
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context
+from privbandit_agents.base.arms import ArmModels, in_blocks, with_intercept
+from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
+from privbandit_agents.base.ties import best
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
@@ -87,7 +88,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         self.horizon = config.counted(config.horizon or 100_000)
         self.batch = config.batch or min(max(self.horizon // 200, 1), 200)  # about 200 batches
         self.clip = config.clip or (1.0 if linear else 0.5)
-        rng_noise, rng_features, self.rng_choices = self.rng.spawn(3)
+        rng_noise, rng_features = self.rng.spawn(2)
         waves = 0 if linear else config.features
         self.waves, self.phases = np.zeros((self.dim, waves)), np.zeros(waves)
         if not linear:
@@ -107,12 +108,9 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         self.users = 0
 
     def select_action(self, context: Array) -> Action:
-        """Return the arm of the largest score; a random one before the first release."""
-        if self.users < self.batch:
-            uniform = uniforms_per_user(self.rng_choices, context, self.context_shape)
-            return np.asarray(uniform * n_arms(self.action_space), np.int64)[()]
-        best: Array = best_present(self.scores(context), self.present if self.shared_context else None)
-        return best
+        """Return the arm of the largest score; any arm before the first release, when all are 0."""
+        chosen: Array = best(self.scores(context), self.ties)
+        return chosen
 
     def scores(self, contexts: Array) -> Array:
         """Return the score of every arm, shape (..., K)."""

@@ -121,7 +121,7 @@ class ClippedIHT(CentralAgent[Config, Array]):
                 return
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release[0], n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release[0], self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up clipped contributions; release a new theta when the batch is full."""

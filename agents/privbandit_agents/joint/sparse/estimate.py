@@ -1,10 +1,9 @@
 """Common parts of the sparse agents: records clipped on arrival, and arms played by a sparse estimate."""
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
-from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.ties import Ties, best
 
 
 def clipped(features: Array, rewards: Array, x_max: float, R: float) -> tuple[Array, Array]:
@@ -15,20 +14,16 @@ def clipped(features: Array, rewards: Array, x_max: float, R: float) -> tuple[Ar
     return x, np.clip(np.where(bad, 0.0, rewards), -R, R)
 
 
-def best_by_support(context: Array, theta: Array, arms: int, rng: Generator) -> Array:
-    """Return argmax of x . theta, reading the features on the support only; random arms while theta is 0.
+def best_by_support(context: Array, theta: Array, ties: Ties) -> Array:
+    """Return argmax of x . theta, reading the features on the support only; any arms while theta is 0.
 
     Args:
         context: of one user or n, shape (..., K, d).
         theta: shape (d,).
-        arms: number of arms K.
-        rng: of the random arms.
+        ties: of the agent.
     """
     support = np.flatnonzero(theta)
-    if not len(support):
-        random: Array = (uniforms_per_user(rng, context, (0, 0)) * arms).astype(int)[()]
-        return random
     with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
         scores: Array = np.vecdot(context.take(support, axis=-1), theta[support].astype(context.dtype))
-    best: Array = scores.argmax(axis=-1)
-    return best
+    chosen: Array = best(scores, ties)
+    return chosen

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
@@ -134,7 +134,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax x . beta (Alg. 2, line 11), an arm at random before the first estimate (line 2)."""
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Store the played features and the reward (Alg. 2, line 13); estimate when the episode ends (line 8)."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, next_change, no_context
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.ties import largest, one_of
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
@@ -33,7 +34,7 @@ class Config(MomentSettings):
 class LDPUCB(MomentAgent[Config]):
     """The server names an arm; a device reports its reward as one randomized bit.
 
-        every arm is played once
+        every arm is played once, in any order
         from then on, after t users, play the arm with the largest m_k + sqrt(c log t / n_k) / tanh(epsilon / 2)
             until its number of users n_k has grown by a factor; m_k is the unbiased mean of what they reported
 
@@ -62,8 +63,9 @@ class LDPUCB(MomentAgent[Config]):
 
     def begin(self) -> None:
         super().begin()
-        self.n_arms, self.arm, self.started = n_arms(self.action_space), 0, 0
+        self.n_arms, self.started, self.rng_runs = n_arms(self.action_space), 0, self.rng.spawn(1)[0]
         self.sums, self.pulls = np.zeros(self.n_arms), np.zeros(self.n_arms)
+        self.arm = one_of(self.pulls == 0, self.rng_runs)
 
     def open_channel(self) -> RandomizerChannel:
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, 1, noise=self.config.noise))
@@ -93,8 +95,8 @@ class LDPUCB(MomentAgent[Config]):
         self.sums[self.arm] += self.total[0]
         self.pulls[self.arm] += self.users - self.started
         self.total, self.started = np.zeros(1), self.users
-        unseen = np.flatnonzero(self.pulls == 0)
-        self.arm = int(unseen[0] if len(unseen) else self.optimistic().argmax())
+        unseen = self.pulls == 0
+        self.arm = one_of(unseen if unseen.any() else largest(self.optimistic()), self.rng_runs)
 
     def means(self) -> Array:
         """Return the arms' mean rewards as reported, shape (K,); 1/2 of those that nobody was given."""

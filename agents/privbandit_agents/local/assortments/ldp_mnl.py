@@ -80,7 +80,7 @@ class LDPMNL(MomentAgent[Config]):
         """Return the best assortment for the average theta."""
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
             utilities = context[..., :-1] @ self.scorer[:, -1].astype(context.dtype)
-            return best_sets(context, utilities, self.capacity)
+            return best_sets(context, utilities, self.capacity, self.ties)
 
     def predict(self, contexts: Array) -> None:  # type: ignore[override]
         """Return None: actions are sets, and no arm has a mean of its own."""

@@ -13,6 +13,7 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import InOrder, Inputs, inputs_of
 from privbandit_agents.base.rows import added
+from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.base.turns import unchanged
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.models import Model
@@ -82,14 +83,20 @@ class Followers:
         clip: largest norm of a gradient.
         reports: of the users, drawn but for their gradients.
         features: of the users, shape (n, D).
+        ties: of the agent.
     """
 
-    def __init__(self, model: Model, server: "Descent", clip: float, reports: Ahead, features: Floats) -> None:
+    def __init__(
+        self, model: Model, server: "Descent", clip: float, reports: Ahead, features: Floats, ties: Ties
+    ) -> None:
         self.model, self.server, self.clip, self.reports, self.mean = model, server, clip, reports, reports.mean
-        self.features = list(features)
+        self.features, self.ties = list(features), ties
 
     def choose(self, user: int) -> int:
         one = float(scipy.special.expit(self.model.score(self.features[user], self.server.average)))
+        if one == 1 - one:
+            return int(best(np.array([one, one]), self.ties))
+        self.ties.users += 1
         return int(one > 1 - one)
 
     def randomize(self, user: int, arm: int, answer: float) -> Array:
@@ -154,7 +161,7 @@ class GradientLearner(BatchLearner[S, Descent]):
         for _ in self.reports(self.server, contexts, labels, rng):
             pass
 
-    def in_turn(self, contexts: Floats, rng: Generator) -> InOrder | None:
+    def in_turn(self, contexts: Floats, rng: Generator, ties: Ties) -> InOrder | None:
         loop = ("encode", "inputs", "estimate", "randomize", "absorb", "chances", "answer")
         if (
             self.server.schedule.batch > 1
@@ -164,7 +171,7 @@ class GradientLearner(BatchLearner[S, Descent]):
             return None
         features = self.model.features(contexts)
         reports = self.device.ahead(len(contexts), rng)
-        return None if reports is None else Followers(self.model, self.server, self.clip, reports, features)
+        return None if reports is None else Followers(self.model, self.server, self.clip, reports, features, ties)
 
     def conclude(self) -> None:
         if self.server.waiting:
@@ -174,9 +181,13 @@ class GradientLearner(BatchLearner[S, Descent]):
         one = self.likely(contexts)
         return np.stack([1 - one, one], axis=1)
 
-    def answer(self, contexts: Floats) -> Labels:
+    def answer(self, contexts: Floats, ties: Ties) -> Labels:
         one = self.likely(contexts)
-        return np.asarray(one > 1 - one, np.int64)
+        tied, labels = one == 1 - one, np.asarray(one > 1 - one, np.int64)
+        if tied.any():
+            return np.where(tied, best(np.stack([1 - one, one], axis=1), ties), labels)
+        ties.users += len(one)
+        return labels
 
     def likely(self, contexts: Array) -> Floats:
         """Return the probability of label 1, shape (n,)."""

@@ -8,6 +8,7 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
 
 
@@ -72,8 +73,8 @@ class Filters:
         learned = [self.learned(j, places[j], mean, noise, about, answers, right) for j in range(len(self.scores))]
         means, spreads, gains = zip(*learned, strict=True)
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
-        best = 1 + int(self.scores[1:].argmax())
-        self.lead = best if self.scores[best] > self.scores[0] else 0
+        first = 1 + int(self.scores[1:].argmax())
+        self.lead = first if self.scores[first] > self.scores[0] else 0
         self.total, self.waiting, self.scorer = np.zeros_like(mean), 0, None
 
     def learned(
@@ -135,11 +136,11 @@ class Filters:
         parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: 512, contexts)]
         return np.concatenate([np.zeros((0, self.public.shape[1])), *parts])
 
-    def answer(self, contexts: Array) -> Labels:
-        """Return the likeliest label of each context, shape (n,)."""
+    def answer(self, contexts: Array, ties: Ties) -> Labels:
+        """Return the likeliest label of each context, any of several, shape (n,)."""
         if self.scorer is None:
             self.scorer = self.field.scorer(self.means[self.lead])
-        return np.asarray((self.field.model.features.kernels(contexts) @ self.scorer).argmax(axis=1))
+        return np.asarray(best(self.field.model.features.kernels(contexts) @ self.scorer, ties))
 
     def surprises(self, contexts: Floats, labels: Labels) -> Floats:
         """Return the users' vectors: a unit vector of their context times a number in [-1, 1], shape (n, m).

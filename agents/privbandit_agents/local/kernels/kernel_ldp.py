@@ -18,6 +18,7 @@ from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.ties import Ties
 from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations
@@ -79,7 +80,7 @@ class KernelLearner(BatchLearner[Config, Filters]):
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         """Let users report whether the likeliest label is theirs, as if they had been given it."""
         for x, y in blocks(lambda: self.server.left, contexts, labels):
-            given = self.answer(x)
+            given = self.answer(x, Ties(0))
             told = y if self.labels == 2 else np.where(given == y, y, -1 - given)
             self.server.add(self.estimate(self.inputs(x, told).randomize(rng)))
 
@@ -93,8 +94,8 @@ class KernelLearner(BatchLearner[Config, Filters]):
     def chances(self, contexts: Array) -> Floats:
         return self.server.chances(contexts)
 
-    def answer(self, contexts: Floats) -> Labels:
-        return self.server.answer(contexts)
+    def answer(self, contexts: Floats, ties: Ties) -> Labels:
+        return self.server.answer(contexts, ties)
 
 
 class KernelLDP(LocalLabelAgent[Config, KernelLearner]):

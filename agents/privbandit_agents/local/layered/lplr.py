@@ -5,7 +5,7 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 """
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from privbandit_agents.base.agent import (
 )
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, arithmetic_of
-from privbandit_agents.base.rows import Uniforms, added
+from privbandit_agents.base.rows import added
+from privbandit_agents.base.ties import best
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
@@ -54,7 +55,6 @@ class LPLR(LocalAgent[Config, Array]):
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"choices"}
     total: Array
     reports_late = True
 
@@ -67,7 +67,6 @@ class LPLR(LocalAgent[Config, Array]):
             self.warn_unproven()
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
         self.oracle: Oracle = kind(config, self.context_shape[1], n_arms(self.action_space))
-        self.seed_of_choices, self.choices = int(self.rng.spawn(1)[0].integers(2**62)), Uniforms()
         self.users = 0
         self.open_layer()
         promised = config.epsilon if proven else math.inf
@@ -84,26 +83,26 @@ class LPLR(LocalAgent[Config, Array]):
         return self.layer_end - self.users
 
     def select_action(self, context: Array) -> Action:
-        """Return one of the arms that are left, each as likely (Alg. 1, l. 10).
-
-        The user's own uniform, fixed by its index, picks among them.
-        """
+        """Return one of the arms that are left, each as likely (Alg. 1, l. 10)."""
         contexts = context.reshape(-1, *self.context_shape)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             alive = self.oracle.alive(contexts.astype(np.float64))
-        uniforms = self.choices.of(self.seed_of_choices, self.users, len(contexts))
+        if self.present is not None:
+            alive &= np.asarray(self.present, bool)  # absent arms look like present ones
+        uniforms = self.ties.of(len(contexts))
+        self.ties.users += len(contexts)
         if context.ndim == len(self.context_shape):
             left = alive[0].nonzero()[0]
             place = int(uniforms.item() * len(left))
-            return left.item(place) if place < len(left) else 0
+            return left.item(place)
         places = np.floor(uniforms * alive.sum(axis=1)) + 1
         return np.asarray((np.cumsum(alive, axis=1) >= places[:, None]).argmax(axis=1))
 
     def settled(self, context: Array) -> Action:
         """Return argmax of f(x, a), for n users who do not report."""
         with np.errstate(over="ignore", invalid="ignore"):
-            best: Action = self.predict(context).argmax(axis=-1)
-        return best
+            chosen: Action = best(self.predict(context), self.ties)
+        return chosen
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
         alive = self.oracle.alive(contexts.astype(np.float64))

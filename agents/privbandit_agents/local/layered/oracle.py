@@ -174,10 +174,11 @@ class Oracle(ABC):
         alive = np.ones(phi.shape[:2], dtype=bool)
         for epoch in range(self.epochs_kept):
             alive &= self.passes(epoch, phi, alive)
+        alive[~alive.any(axis=1)] = True  # nothing is known of a user without numbers
         return alive
 
     def passes(self, epoch: int, phi: Array, alive: Array) -> Array:
         """Return which arms have f + Delta >= max of f - Delta over those alive (Alg. 1, l. 8), shape (n, K)."""
         f, width = self.means(epoch, phi), self.widths(epoch, phi)
-        best = np.where(alive, f - width, -np.inf).max(axis=1, keepdims=True)
+        best = np.fmax.reduce(np.where(alive, f - width, -np.inf), axis=1, keepdims=True)
         return np.asarray(f + width >= best)

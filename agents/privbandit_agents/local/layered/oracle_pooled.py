@@ -139,6 +139,7 @@ class PooledOracle(Oracle):
             return ~beaten
         # one theta: what two arms differ by is the difference of what each has
         means, across = self.means(epoch, phi), self.across(epoch, phi)
+        beaten |= np.isnan(means)
         at_once = max(1, 2**15 // max(1, across.size))  # arms that are compared with all others: numbers in cache
         for first in range(0, phi.shape[1], at_once):
             others = slice(first, first + at_once)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
-from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.ties import best
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
@@ -42,7 +42,8 @@ class LDPClicks(MomentAgent[Config]):
     arm has a regression on z = (x / (0.4 sqrt(d)), 1), divided by its length, of 2 y - 1 for rewards y in [0, 1].
 
         until enough is known: for every run of users
-            all play arm k, in turn; if it is absent a user plays the best one that is present, and tells nothing
+            all play arm k, in turn, in any order; if it is absent a user plays the best one that is present, and tells
+            nothing
             each reports (2 y - 1) z by one private direction
         from then on
             all play argmax_k <theta_k, z>; each reports svec(z z') by one private direction
@@ -60,7 +61,7 @@ class LDPClicks(MomentAgent[Config]):
 
     Attributes:
         exploring: whether arms are public.
-        arm: the arm of this run.
+        arm: the arm of this run, in place ``turn`` of ``order``.
         sums: of the users' reports on each arm, shape (K, d + 1).
         asked: by how many users for whom it was present, shape (K,).
         run: users who are asked about one arm in a row; long runs lose few of the reports that come late.
@@ -80,7 +81,8 @@ class LDPClicks(MomentAgent[Config]):
         self.size, self.n_arms = self.dim + 1, n_arms(self.action_space)
         self.sums, self.asked = np.zeros((self.n_arms, self.size)), np.zeros(self.n_arms)
         self.theta = np.zeros((self.n_arms, self.size))
-        self.arm, self.present_users, self.explored = 0, 0, 0
+        self.order, self.turn = self.rng.spawn(1)[0].permutation(self.n_arms), 0
+        self.arm, self.present_users, self.explored = int(self.order[0]), 0, 0
         # users who are asked about one arm in a row
         self.run = max(8, math.ceil(0.01 * self.expected / self.n_arms))
         self.refit_at = self.run
@@ -106,7 +108,7 @@ class LDPClicks(MomentAgent[Config]):
         users = context.shape[:-1]
         if self.exploring:
             return np.full(users, self.arm) if users else self.arm
-        chosen: Action = best_present(self.scores(context), self.present)
+        chosen: Action = best(self.scores(context), self.ties)
         return chosen
 
     def scores(self, contexts: Array) -> Array:
@@ -154,8 +156,9 @@ class LDPClicks(MomentAgent[Config]):
         if self.exploring:
             self.sums[self.arm] += self.total
             self.asked[self.arm] += self.present_users
-            self.total, self.present_users, self.arm = np.zeros(self.size), 0, (self.arm + 1) % self.n_arms
-            if self.arm == 0:
+            self.total, self.present_users, self.turn = np.zeros(self.size), 0, (self.turn + 1) % self.n_arms
+            self.arm = int(self.order[self.turn])
+            if self.turn == 0:
                 self.consider()
         self.decide()
 

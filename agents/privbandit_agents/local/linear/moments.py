@@ -249,12 +249,12 @@ class MomentAgent(LocalAgent[M, Array]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer)
+        chosen: Action = best_arm(context, self.scorer, self.ties)
         return chosen
 
     def estimated_best(self, context: Array) -> Action:
         """Return argmax of x . theta, contexts (n, K, d)."""
-        best: Action = best_arm(context, self.scorer[:, -1:])
+        best: Action = best_arm(context, self.scorer[:, -1:], self.ties)
         return best
 
     def predict(self, contexts: Array) -> Array:

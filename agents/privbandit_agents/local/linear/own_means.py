@@ -55,10 +55,6 @@ class OwnMeans(Seen):
     def full(self) -> bool:
         return self.reported >= self.most
 
-    @property
-    def asked(self) -> int:
-        return int(self.kept[: self.counted].sum())
-
     def _plan(self, person: object, visits: int) -> Plan:
         if person is None:
             places = self.counted + np.arange(visits)

@@ -16,6 +16,7 @@ from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.settings import Above, HalfOpen01, NonNegative, Positive
+from privbandit_agents.base.ties import best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, Lifted, noise_of_gram, packed_size, sanitise, unpack
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
@@ -240,13 +241,13 @@ class PREC(MomentAgent[Config]):
             value = np.asarray(context @ self.drawn)
             if self.config.policy == "elimination":
                 value = np.where(self.plausible(context), value, -np.inf)
-        chosen: Action = value.argmax(axis=-1)
+        chosen: Action = best(value, self.ties)
         return chosen
 
     def plausible(self, context: Array) -> Array:
         """Return which arms may be best: within ``width`` standard deviations of the difference from the best one."""
         scored = np.asarray(context @ self.scorer)
-        best = scored[..., -1].argmax(axis=-1)[..., None, None]
-        behind = np.take_along_axis(scored, best, axis=-2) - scored
+        first = largest(scored[..., -1]).argmax(axis=-1)[..., None, None]
+        behind = np.take_along_axis(scored, first, axis=-2) - scored
         spread = np.linalg.norm(behind[..., :-1], axis=-1)
         return np.asarray(behind[..., -1] <= self.width * spread)

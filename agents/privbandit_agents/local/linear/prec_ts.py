@@ -7,14 +7,16 @@ an estimate, as in Thompson sampling.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.rows import Uniforms
+from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
 from privbandit_agents.local.linear.spreads import OCTAVES, Scatter, Spreads, directions, octaves
@@ -22,6 +24,7 @@ from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted
 from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import lengths
+from privbandit_envs.changing.masks import uniform_over
 
 PLAIN, CENTRED, SPREAD, SCATTER = "plain", "centred", "spread", "scatter"
 GRAM = 0.5  # weight of X X' in centred records, beside y X
@@ -106,7 +109,6 @@ class PRECTS(MomentAgent[Config]):
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = MomentAgent.fixed | {"choices"}
     proof = "docs/privacy/compared-arms.md"
     settled = MomentAgent.estimated_best
 
@@ -119,8 +121,7 @@ class PRECTS(MomentAgent[Config]):
         if self.config.averages:
             self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
-        self.rng_posterior, choices = self.rng.spawn(2)
-        self.seed_of_choices, self.choices = int(choices.integers(2**62)), Uniforms()
+        self.rng_posterior = self.rng.spawn(1)[0]
         self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.scatter = Scatter(self.spreads.size, self.spreads.varies, self.spreads.noise, 0)
@@ -144,26 +145,35 @@ class PRECTS(MomentAgent[Config]):
     # on the devices
 
     def candidates(self, contexts: Array) -> Array:
-        """Return the best arms for both draws, contexts (n, K, d) to shape (n, 2)."""
+        """Return which arms are best for each of both draws, contexts (n, K, d) to shape (n, 2, K)."""
+        return largest(self.values(contexts).swapaxes(1, 2))
+
+    def values(self, contexts: Array) -> Array:
+        """Return the values of the arms for both draws, shape (n, K, 2), the same whoever else comes."""
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
-            values = np.vecdot(contexts[:, :, None, :].astype(np.float64), self.draws)  # the same whoever else comes
-        return np.asarray(values.argmax(axis=1))
+            return np.asarray(np.vecdot(contexts[:, :, None, :].astype(np.float64), self.draws))
 
     def select_action(self, context: Array) -> Action:
-        """Return one of both candidates, by the user's own coin, which its index fixes."""
+        """Return the best arm for one of both draws, by the user's own coin."""
         contexts = context.reshape(-1, *self.context_shape)
-        asked = self.users if self.people_seen is None else self.people_seen.asked
-        second = self.choices.of(self.seed_of_choices, asked, len(contexts)) < 0.5
-        pairs = self.candidates(contexts)
-        if context.ndim == len(self.context_shape):
-            return int(pairs[0, int(second[0])])
-        return np.where(second, pairs[:, 1], pairs[:, 0])
+        uniforms = self.ties.of(len(contexts))
+        second, rest = uniforms < 0.5, 2 * uniforms % 1
+        values = self.values(contexts)
+        chosen = best(np.where(second[:, None], values[..., 1], values[..., 0]), Told(rest, self.present))
+        self.ties.users += len(contexts)
+        return chosen if context.ndim > len(self.context_shape) else int(chosen[0])
+
+    def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
+        """Return the law of the coin, and of which of several best arms a user gets."""
+        present = None if self.present is None else np.reshape(self.present, (len(contexts), 1, -1))
+        laws = uniform_over(largest(self.values(contexts).swapaxes(1, 2), present))
+        return Probabilities.of(laws.mean(axis=1))
 
     def select_counts(self, contexts: Array, counts: Array) -> tuple[Array, Array, Array]:
-        pairs, heads = self.candidates(contexts), self.rng.binomial(counts, 0.5)
-        shared = np.stack([heads, counts - heads], axis=1)
-        rows, coins = np.nonzero(shared)
-        return rows, pairs[rows, coins], shared[rows, coins]
+        heads, laws = self.rng.binomial(counts, 0.5), uniform_over(self.candidates(contexts))
+        shared = self.rng.multinomial(np.stack([heads, counts - heads], axis=1), laws).sum(axis=1)
+        rows, arms = np.nonzero(shared)
+        return rows, arms, shared[rows, arms]
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the reports of this batch's users, as factors."""
@@ -189,10 +199,11 @@ class PRECTS(MomentAgent[Config]):
         return clipped_means(vectors) if self.config.averages else vectors
 
     def difference(self, contexts: Array, arms: Array, x: Array) -> Array:
-        """Return the played arm's features (n, d) less the mean of both candidates; zeros if it is none of two."""
-        pairs = self.candidates(contexts)
-        other = np.where(arms == pairs[:, 0], pairs[:, 1], pairs[:, 0])
-        compared = (arms[:, None] == pairs).any(axis=1)
+        """Return the played arm's features (n, d) less the mean of a candidate of each draw; zeros if it is none."""
+        equal = self.candidates(contexts)
+        pairs, own = equal.argmax(axis=2), equal[np.arange(len(arms)), :, arms] & (arms >= 0)[:, None]
+        other = np.where(own[:, 0], pairs[:, 1], pairs[:, 0])
+        compared = own.any(axis=1)
         behind = sanitise(played(contexts, other), np.zeros(len(contexts)))[0]
         return np.where(compared[:, None], (x - behind) / 2, 0.0)
 

@@ -121,7 +121,7 @@ class PrunedTree(WeightedTree):
             self.depths[level] = depth
 
     def predict(self, total: Floats, users: int, told: Floats | None = None) -> Floats:
-        """Return 1 for the label of every leaf and 0 for the other one, shape (m, 2)."""
+        """Return 1 for the label of every leaf and 0 for the other one, 1/2 for both if there is none, shape (m, 2)."""
         label, value, stop = self.statistics(total, users)
         chosen = np.zeros(len(self.partition.parent), np.int64)
         found = np.zeros(len(chosen), bool)
@@ -131,10 +131,11 @@ class PrunedTree(WeightedTree):
             take = stop[level] | (~found[parent] & (value[level] >= value[chosen[parent]]))
             chosen[level] = np.where(take, level, chosen[parent])
             found[level] = stop[level] | found[parent]
-        return np.eye(2)[label[chosen[self.partition.of_leaf]]]
+        one = label[chosen[self.partition.of_leaf]]
+        return np.stack([1 - one, one], axis=1)
 
     def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
-        """Return every node's label, its |eta - 1/2| / r at the best lambda, and whether that ends the search."""
+        """Return every node's label (1/2: none), its |eta - 1/2| / r at the best lambda, and whether that ends it."""
         # how large the noise is beside the sampling
         private, public = self.partition.gather(total)[:, 0], self.public[:, 0]
         other, own = self.noise
@@ -154,4 +155,4 @@ class PrunedTree(WeightedTree):
         # while noise prevails, private data may end the search down to some depth only
         deepest = self.share * math.log(max(users * PAPER / max(other, 1e-9), 1))
         allowed = ~(noisy & ruled) | (self.depths <= deepest)
-        return (np.where(ruled, private, public) > 0).astype(np.int64), value, (value >= 1) & allowed
+        return (1 + np.sign(np.where(ruled, private, public))) / 2, value, (value >= 1) & allowed

@@ -24,11 +24,11 @@ from privbandit_agents.base.agent import (
     next_change,
     one_context,
 )
-from privbandit_agents.base.arms import best_present
 from privbandit_agents.base.labels import Floats, in_unit_cube
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Arithmetic, Inputs
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, NonNegative, Positive, PrivateSettings
+from privbandit_agents.base.ties import best, largest
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -104,6 +104,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
     Attributes:
         open: nodes of the tree that are cells now, shape (m,).
         left: which arms are left in every node, shape (V, K).
+        order: in which arms have their turns, shape (K,).
         sums: by source, node and arm: of reported rewards, users asked for them, their noise's variance, and the same
             of places, shape (2, V, K, 6).
         total: of this run, shape (cells, D).
@@ -131,6 +132,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
             self.level[nodes] = level
         self.open = np.zeros(1, np.int64)
         self.left = np.ones((len(self.level), self.n_arms), bool)
+        self.order = self.rng.spawn(1)[0].permutation(self.n_arms)
         self.sums = np.zeros((2, *self.left.shape, 6))
         self.users, self.since, self.refit_at, self.logged, self.run = 0, 0, 1, 0, 0
         self.cost = pure(self.config.epsilon)
@@ -157,10 +159,11 @@ class SmoothLDP(LocalAgent[Config, Array]):
         """Let devices know the cells: what follows from open nodes, the arms left and the number of the run."""
         self.undecided = np.flatnonzero(self.left[self.open].sum(axis=1) > 1)
         self.device = self.randomizer(max(len(self.undecided), 1) * (1 if self.signed else self.n_arms))
-        order, ranks = np.argsort(~self.left[self.open], axis=1, kind="stable"), np.arange(len(self.open))
-        self.turn = order[ranks, self.run // 2 % self.left[self.open].sum(axis=1)]
+        left, ranks = self.left[self.open][:, self.order], np.arange(len(self.open))
+        turn = np.argsort(~left, axis=1, kind="stable")[ranks, self.run // 2 % left.sum(axis=1)]
         if self.run % 2:
-            self.turn = np.where(self.left[self.open], self.estimates()[0], -np.inf).argmax(axis=1)
+            turn = largest(self.estimates()[0][:, self.order], left).argmax(axis=1)
+        self.turn = self.order[turn]
         below = np.zeros((len(self.level), 1))
         below[self.open, 0] = np.arange(1, len(self.open) + 1)
         for nodes in self.tree.levels[1:]:
@@ -192,7 +195,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
         if self.present is not None:
             here = np.broadcast_to(self.present, (len(cells), self.n_arms))
             away = ~here[np.arange(len(cells)), arms]
-            arms = np.where(away, best_present(self.estimates()[0][cells], here), arms)
+            arms = np.where(away, best(self.estimates()[0][cells], self.ties), arms)
         return arms if context.ndim > 1 else int(arms[0])
 
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:

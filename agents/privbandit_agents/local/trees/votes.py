@@ -15,9 +15,11 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
 from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.settings import Count, CountUpTo
+from privbandit_agents.base.ties import Ties, best, largest
 from privbandit_agents.local.label_agent import Summing, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
+from privbandit_envs.changing.masks import uniform_over
 
 
 class WeightedTree:
@@ -204,7 +206,7 @@ class LeafVotes(Summing[V]):
         """Return the probability that a user of a leaf who has a label reveals it, shape (m, columns)."""
         if self.labels == 2:
             return np.ones_like(self.total)
-        return propensities(self.answers[:, None] == np.arange(self.labels), self.exploration, self.labels)
+        return propensities(uniform_over(largest(self.leaf_chances)), self.exploration, self.labels)
 
     def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
         at_once = aggregate and self.report.randomizer.exact_sum and self.config.noise == "numpy"
@@ -220,7 +222,8 @@ class LeafVotes(Summing[V]):
 
     def predict_leaves(self) -> None:
         self.leaf_chances = self.predicted()
-        self.answers = self.leaf_chances.argmax(axis=1)
+        equal = largest(self.leaf_chances)
+        self.answers, self.undecided = equal.argmax(axis=1), bool((equal.sum(axis=1) > 1).any())
 
     def predicted(self) -> Floats:
         """Return the probabilities of the labels in every leaf by all reports that were looked at, shape (m, K)."""
@@ -229,8 +232,11 @@ class LeafVotes(Summing[V]):
     def chances(self, contexts: Array) -> Floats:
         return np.asarray(self.leaf_chances[self.partition.find(contexts)])
 
-    def answer(self, contexts: Floats) -> Labels:
-        return np.asarray(self.answers[self.partition.find(contexts)])
+    def answer(self, contexts: Floats, ties: Ties) -> Labels:
+        leaves = self.partition.find(contexts)
+        if self.undecided:
+            return np.asarray(best(self.leaf_chances[leaves], ties))
+        return np.asarray(self.answers[leaves])
 
     def reprocess(self, config: V) -> None:
         self.config = config

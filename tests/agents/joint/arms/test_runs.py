@@ -40,7 +40,8 @@ def test_a_run_is_one_arm_and_is_released_once(name: str) -> None:
 @pytest.mark.parametrize("record", [(0, 5.0), (0, math.nan), (0, -3.0), (1, 1.0), (-1, 0.0), (0, 0.3)])
 def test_no_record_moves_a_run_by_more_than_a_reward(record: tuple[int, float]) -> None:
     agent: Any = make("adap-klucb", gym.make(BANDIT, n_arms=2), seed=0)
-    moved = agent.moved(np.array([record[0]]), np.array([record[1]]))
+    arm = (agent.arm + record[0]) % 2 if record[0] >= 0 else -1
+    moved = agent.moved(np.array([arm]), np.array([record[1]]))
     assert np.abs(moved).max() <= STEPS / 2 and (moved == np.rint(moved)).all()
     assert record[0] == 0 or not moved.any(), "a record with another arm than the run's tells nothing"
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, n_arms, next_change
+from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
@@ -105,7 +105,7 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
 
     def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release, n_arms(self.action_space), self.rng)
+        return best_by_support(context, self.release, self.ties)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Keep records; release a new theta when the batch is full, and forget them."""

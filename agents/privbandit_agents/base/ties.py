@@ -1,0 +1,142 @@
+"""Ties: of several arms with the largest index a user gets each as likely, wherever they stand.
+
+*Formal guarantees.* A user's uniform is that of its number in a stream which a seed fixes, and the seed is drawn before
+anybody comes. No record enters either, nor moves another user to another number. So a choice among equal indices is a
+function of released or public values, of the user's own context and of independent random numbers: post-processing.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from privbandit_agents.base.rows import Uniforms
+
+Array = NDArray[Any]
+Bools = NDArray[np.bool_]
+FEW = 16
+"""So many values are quicker looked through as a list."""
+ROUNDING = 2.0**-40
+"""By what share of the largest value others may be less and count as equal; 2^-18 of floats of 32 bits."""
+
+
+class Ties:
+    """What decides between equal indices: a uniform for each user by its number, drawn where one is asked for.
+
+    Args:
+        seed: of all users' uniforms.
+
+    Attributes:
+        users: who were served.
+        present: which arms are there for the users who are served now, shape (..., K); None: all.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"uniforms", "present"})
+    present: Array | None = None
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.users, self.uniforms = seed, 0, Uniforms()
+
+    def of(self, users: int) -> Array:
+        """Return the uniforms of the next users, shape (users,)."""
+        return self.uniforms.of(self.seed, self.users, users)
+
+
+class Told(Ties):
+    """Uniforms that are given, and whether one was asked for.
+
+    Args:
+        uniforms: of the next users, or one number for all.
+        present: which arms are there.
+    """
+
+    def __init__(self, uniforms: ArrayLike, present: Array | None = None) -> None:
+        super().__init__(0)
+        self.told, self.asked, self.present = uniforms, False, present
+
+    def of(self, users: int) -> Array:
+        self.asked = True
+        return np.broadcast_to(self.told, users)
+
+
+def best(values: Array, ties: Ties) -> Any:
+    """Return the present arm of the largest value for one user or for n; of several each is as likely, for each anew.
+
+    Values that differ by rounding are equal: products of matrices round equal rows differently, by their place. NaN is
+    never the largest. A user all of whose values are NaN, or minus infinity, gets any arm that is present.
+
+    Args:
+        values: shape (..., K).
+        ties: of the agent; it says which arms are present.
+    """
+    if values.ndim == 1 and ties.present is None and values.size <= FEW:
+        place = values.argmax()
+        others = values.tolist()
+        top = others.pop(place)
+        if top - max(others, default=-math.inf) > ROUNDING * abs(top) and values.itemsize == 8:  # false if one is NaN
+            ties.users += 1
+            return place
+    present, users = ties.present, values.size // values.shape[-1]
+    shown = values if present is None else np.where(present, values, -math.inf)
+    chosen = shown.argmax(axis=-1)
+    least = floor(np.take_along_axis(shown, chosen[..., None], axis=-1))  # NaN if the largest is infinite or NaN
+    if np.count_nonzero(shown >= least) != users or np.isnan(least).any():
+        equal = largest(values, present)
+        uniforms = ties.of(users).reshape(equal.shape[:-1])
+        nth = np.floor(uniforms * equal.sum(axis=-1))[..., None]
+        chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
+    ties.users += users
+    return chosen
+
+
+def largest(values: Array, present: Array | None = None) -> Bools:
+    """Return which arms have the largest value, shape (..., K); all that are present if there is none."""
+    there = ~np.isnan(values) if present is None else ~np.isnan(values) & np.asarray(present, bool)
+    top = np.where(there, values, -math.inf).max(axis=-1, keepdims=True)
+    equal = there & ((values >= floor(top)) | (values == top))
+    none = ~equal.any(axis=-1, keepdims=True)
+    return np.asarray(equal | (none if present is None else none & np.asarray(present, bool)))
+
+
+def floor(top: Array) -> Array:
+    """Return from which value on others equal the largest, within rounding; NaN if it is infinite or NaN."""
+    share = ROUNDING if top.dtype != np.float32 else 2.0**-18
+    with np.errstate(invalid="ignore"):
+        return np.asarray(top - np.asarray(share, top.dtype if top.dtype.kind == "f" else float) * np.abs(top))
+
+
+def one_of(equal: Bools, rng: Generator) -> int:
+    """Return one of the arms that are marked, shape (K,), each as likely: for a run of users who share an arm."""
+    arms = np.flatnonzero(equal)
+    return int(arms[0] if len(arms) == 1 else rng.choice(arms))
+
+
+def redrawn(sets: Array, values: Array, ties: Ties) -> Array:
+    """Return sets (n, N) in which items whose value is the least of the set are any of those with that value.
+
+    Args:
+        sets: 0/1, of the largest values.
+        values: shape (n, N).
+        ties: of the agent.
+    """
+    low = np.where(sets, values, math.inf).min(axis=-1, keepdims=True)
+    equal = (values == low) | (np.abs(values - low) <= np.abs(low) - floor(np.abs(low)))
+    tied = np.flatnonzero((equal & (sets == 0)).any(axis=-1))
+    if len(tied):
+        # items in order: each is taken with the share of those still needed, by what is left of the user's uniform
+        left, sets = ties.of(len(sets))[tied], sets.copy()
+        needed = (sets[tied] * equal[tied]).sum(axis=-1).astype(float)
+        open_, chosen = equal[tied].sum(axis=-1).astype(float), sets[tied]
+        for item in np.flatnonzero(equal[tied].any(axis=0)):
+            here = equal[tied, item]
+            share = np.where(here, needed / np.maximum(open_, 1), 0.0)
+            taken = left < share
+            spread = (left - np.where(taken, 0.0, share)) / np.where(taken, share, 1 - share)
+            left = np.where(here, np.clip(spread, 0.0, 1 - 2**-53), left)
+            chosen[:, item] = np.where(here, taken, chosen[:, item])
+            needed, open_ = needed - taken, open_ - here
+        sets[tied] = chosen
+    ties.users += len(sets)
+    return sets

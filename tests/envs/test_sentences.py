@@ -38,7 +38,7 @@ class Shop(ArmProblem):
         ({"contexts": "wide"}, r"Shop\.contexts\(\) must return shape \(\d+, 2\); got \(\d+, 5\)\."),
     ],
 )
-def test_a_wrong_shape_names_the_method(wrong: dict[str, str], sentence: str) -> None:
+def test_a_wrong_shape_names_the_method(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         BanditEnv(Shop, horizon=50, **wrong).reset(seed=0)
     BanditEnv(Shop, horizon=50).reset(seed=0)

@@ -453,7 +453,17 @@ class Agent(ABC, Generic[C]):
             records: contexts, actions, feedback, and whatever else has a row a visit.
             person: the ids of the visits' people; None: everyone is new.
         """
-        return records if self.people_seen is None else self.people_seen.taken(records, person)
+        if self.people_seen is not None:
+            return self.people_seen.taken(records, person, self.refuse)
+        self.refuse(len(records[-1]))
+        return records
+
+    def refuse(self, users: int) -> None:
+        """Raise an error if n more users cannot be learned from; nobody is counted then, and nothing changes.
+
+        Raises:
+            RuntimeError: they would be more than the horizon, or spend more than the ledger has.
+        """
 
     def refuse_people(self) -> None:
         """Raise where rows without names would report: who has reported is asked by ``update`` alone.
@@ -571,6 +581,10 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         finally:
             self.present = masks
 
+    def refuse(self, users: int) -> None:
+        with self.paying(users):  # the ledger is asked, and nothing is drawn
+            pass
+
     def paying(self, users: int) -> AbstractContextManager[object]:
         """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
 
@@ -670,8 +684,10 @@ class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
     ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
 
     By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. The object itself, and its
-    saved state, hold raw data and the keys of noise to come: they belong to the curator.
+    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. Take an exact value out of the
+    state, and set when the next release is due, before you publish it: then an interrupted agent uses no record again,
+    and goes on. The object itself, and its saved state, hold raw data and the keys of noise to come: they belong to the
+    curator.
     """
 
     release: Release

@@ -3,6 +3,7 @@
 Proofs: docs/privacy/people.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,13 @@ class Seen:
         self._asked = some, new[:visits]  # is asked for again when they are served, and when they are counted
         return some
 
-    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    def taken(self, records: tuple[Array, ...], person: object, refuse: Callable[[int], None]) -> tuple[Array, ...]:
         """Count people, and return the records that are handed on, arrays with a row a visit: the first of each.
+
+        Args:
+            records: contexts, actions, feedback, and whatever else has a row a visit.
+            person: the ids of the visits' people; None: everyone is new.
+            refuse: is asked with how many will be counted, before anybody is; it may raise an error.
 
         Raises:
             RuntimeError: the devices have lost their bits.
@@ -83,9 +89,10 @@ class Seen:
             way_out = "restore_devices(...) takes what devices_state() gave"
             raise RuntimeError(f"who has reported is on the devices, and not in a server's file: {way_out}.")
         new = self.new(person, len(records[-1]))
+        refuse(int(np.count_nonzero(new)))
+        self.counted += int(np.count_nonzero(new))
         if person is not None and new.any():
             self._mark(ids_of(person, len(new))[new])
-        self.counted += int(np.count_nonzero(new))
         self._asked = None
         return records if new.all() else tuple(part[new] for part in records)
 

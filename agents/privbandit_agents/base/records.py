@@ -90,8 +90,9 @@ def records_of(
 ) -> Records:
     """Return the records of one user or of many, or raise before any is taken in.
 
-    The feedback gives the number of users: one if it is no sequence, whatever is in the record. A group that is refused
-    half-way and sent again would count its first users twice.
+    The feedback gives the number of users: one if it is no sequence, whatever is in the record. An answer that is a
+    list is one user's if the action is a number, or an array of one set, and the context is nested as one. A group
+    that is refused half-way and sent again would count its first users twice.
 
     Args:
         context: of shape ``shape``, or (n, *shape) for n users.
@@ -115,7 +116,10 @@ def records_of(
         if arm and isinstance(feedback, float) and not single and context.shape == shape:
             return Records(context[None], existing(np.array([action]), action_space), np.array([feedback]))
     needed = expected(shape, single)
-    answers = rows_of(feedback, users := users_in(feedback), (), FLOAT64, needed)
+    alone = np.shape(action) == single if typed(action) else not single and isinstance(action, int | float | np.generic)
+    alone = alone and not (typed(feedback) or nested(context, len(shape) + 1))
+    users = None if alone else users_in(feedback)
+    answers = rows_of(feedback, users, (), FLOAT64, needed)
     actions = rows_of(action, users, single, None, needed)
     contexts = rows_of(context, users, shape, dtype, needed)
     return Records(contexts, existing(actions, action_space), answers)

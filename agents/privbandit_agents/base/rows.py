@@ -29,7 +29,7 @@ class Rows:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: DTypeLike | None, capacity: int = 64) -> None:
-        self.array = np.empty((capacity, *shape), dtype)
+        self.array = np.zeros((capacity, *shape), dtype)
         self.size = 0
 
     def __len__(self) -> int:
@@ -40,13 +40,14 @@ class Rows:
         self.more(len(rows))[:] = rows
 
     def more(self, n: int) -> Array:
-        """Return n rows more, to be filled."""
-        start, self.size = self.size, self.size + n
-        if self.size > len(self.array):
-            grown = np.empty((max(self.size, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
+        """Return n rows more, to be filled; zeros, unless rows were cleared."""
+        start, end = self.size, self.size + n
+        if end > len(self.array):
+            grown = np.zeros((max(end, 2 * len(self.array)), *self.array.shape[1:]), self.array.dtype)
             grown[:start] = self.array[:start]
             self.array = grown
-        return self.array[start : self.size]
+        self.size = end
+        return self.array[start:end]
 
     def view(self) -> Array:
         """Return the rows, shape (size, ...); valid until the next append."""
@@ -54,6 +55,11 @@ class Rows:
 
     def clear(self) -> None:
         self.size = 0
+
+    def take(self) -> Array:
+        """Return the rows and keep none of them: whatever is raised afterwards, no row is used twice."""
+        taken, self.array, self.size = self.view(), np.zeros_like(self.array), 0
+        return taken
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Return the rows without the room behind them."""
@@ -93,7 +99,8 @@ class Products:
             columns[:, 1:] = rows[start:stop]
             if self.clean is not None and not modest(columns, 1e100):  # the state is finite at any time
                 bad = ~np.isfinite(columns).all(axis=1)
-                columns[bad, 1:] = self.clean(columns[bad, 1:])
+                # what cleaning makes 0 is 0; the rest is cleaned once, as that of all other rows is
+                columns[bad, 1:] = np.where(self.clean(columns[bad, 1:]) == 0, 0.0, columns[bad, 1:])
             if len(self.open) == self.AT_ONCE:
                 self._close()
             start = stop
@@ -105,12 +112,11 @@ class Products:
         return taken
 
     def _close(self) -> None:
-        groups, rows = self.open.view()[:, 0], self.open.view()[:, 1:]
-        rows = rows if self.clean is None else self.clean(rows)
+        taken = self.open.take()
+        groups, rows = taken[:, 0], taken[:, 1:] if self.clean is None else self.clean(taken[:, 1:])
         for group in range(len(self.totals)):
             chosen = rows if len(self.totals) == 1 else rows[groups == group]
             self.totals[group] += chosen.T @ chosen
-        self.open.clear()
 
 
 def added(total: Array, parts: Array) -> Array:
@@ -125,7 +131,8 @@ def blocks(room: Callable[[], int], *columns: Array, most: int = sys.maxsize) ->
     """Yield users in blocks, none of which goes beyond the next change: the same rows of each array.
 
     Args:
-        room: how many users are left before something changes, >= 1; asked anew before every block.
+        room: how many users are left before something changes, asked anew before every block; 0 if the change was
+            interrupted: a block without users then makes up for it.
         *columns: arrays of shape (n, ...), one row a user.
         most: users in a block.
     """

@@ -96,6 +96,10 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     def frozen_rounds(self) -> int:
         return self.batch_size - self.shuffler.users
 
+    def refuse(self, users: int) -> None:
+        if users and not self.shuffler.users:
+            self.ledger.check(self.cost, group=self.batches)
+
     @final
     @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:

@@ -404,7 +404,8 @@ def compared(made: Simulator) -> Iterator[Gap]:
             model, logged, least, most = (made.low + span * found).tolist()
             yield Gap(name, model, logged, least, most, not low <= 0 <= high)
     for arm, name in enumerate(made.arms):
-        weights, largest = np.where(made.actions == arm, made.weights, 0.0), float(made.weights.max())
+        weights = np.where(made.actions == arm, made.weights, 0.0)
+        largest = 10 * float(made.weights.max())  # propensities may be a tenth of any that was seen
         shares = replace(log, rewards=weights / largest)
         low, high = interval(shares, ones, shares.rewards, ones, (0.0, 1.0, 1.0), (0.0, 1.0), sure)
         mean, low, high = float(weights.mean()), largest * low, largest * high

@@ -142,10 +142,10 @@ def Explore(agent: A, share: float = 0.1, seed: int | None = None) -> A:  # noqa
         >>> import gymnasium as gym, privbandit_envs
         >>> from privbandit_agents import make
         >>> env = gym.make("privbandit/Linear-v0", n_arms=4, dim=2, horizon=100)
-        >>> agent = Explore(make("jdp-linucb", env, seed=0), 0.2, seed=0)
+        >>> agent = Explore(make("linucb", env, seed=0), 0.2, seed=0)
         >>> context, _ = env.reset(seed=0)
-        >>> agent.probabilities(context[None]).round(2).tolist()
-        [[0.85, 0.05, 0.05, 0.05]]
+        >>> sorted(agent.probabilities(context[None])[0].round(2).tolist())
+        [0.05, 0.05, 0.05, 0.85]
     """
     if not isinstance(agent, Agent):
         raise TypeError(f"agent must be an Agent, as make returns it; got {agent!r:.60}.")

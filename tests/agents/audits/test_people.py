@@ -23,15 +23,15 @@ CONFIDENCE = 0.999
 class All(Seen):
     """Counts every visit."""
 
-    def taken(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
-        super().taken(records, person)
+    def taken(self, records: tuple[Any, ...], person: object, refuse: Any) -> tuple[Any, ...]:
+        super().taken(records, person, refuse)
         return records
 
 
 class Three(Seen):
     """Counts the first three visits of each person."""
 
-    def taken(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
+    def taken(self, records: tuple[Any, ...], person: object, refuse: Any) -> tuple[Any, ...]:
         if person is None:
             return records
         ids = np.asarray(person)
@@ -47,12 +47,13 @@ class Loose:
     """Hands on more than it should: the noise is that of one visit."""
 
     people_seen: Any
+    refuse: Any
     counts: type[Seen]
 
     def first_visits(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
         if type(self.people_seen) is Seen:
             self.people_seen = self.counts(self.people_seen.most)
-        return self.people_seen.taken(records, person)  # type: ignore[no-any-return]
+        return self.people_seen.taken(records, person, self.refuse)  # type: ignore[no-any-return]
 
 
 class Forgets:

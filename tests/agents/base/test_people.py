@@ -20,11 +20,15 @@ def world(people: int | None = None, horizon: int = 400, **more: Any) -> Any:
     return gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=horizon, **returning)
 
 
+def anybody(users: int) -> None:
+    """Refuse nobody."""
+
+
 def one_by_one(seen: Seen, ids: np.ndarray) -> list[bool]:
     found = []
     for one in ids:
         found.append(bool(seen.new(int(one), 1)[0]))
-        seen.taken((np.zeros((1, 2)), np.zeros(1), np.zeros(1)), int(one))
+        seen.taken((np.zeros((1, 2)), np.zeros(1), np.zeros(1)), int(one), anybody)
     return found
 
 
@@ -37,7 +41,7 @@ def test_groups_and_single_visits_count_the_same_people(most: int, low: int) -> 
     grouped = np.concatenate([np.zeros(0, bool)])
     for part in np.split(ids, [1, 2, 50, 51, 200]):
         grouped = np.r_[grouped, together.new(part, len(part))]
-        together.taken((np.zeros((len(part), 2)), np.zeros(len(part)), np.zeros(len(part))), part)
+        together.taken((np.zeros((len(part), 2)), np.zeros(len(part)), np.zeros(len(part))), part, anybody)
     assert grouped.tolist() == first
     assert alone.counted == together.counted == min(most, len(set(ids.tolist()))) == sum(first)
     again = Seen(most)
@@ -178,7 +182,7 @@ def test_one_person_moves_the_sum_of_means_by_one_at_most(records: int) -> None:
     rng = np.random.default_rng(records)
     means = [PersonMeans(20, 5) for _ in range(2)]
     for one in means:
-        one.taken((np.zeros((20, 2)), np.zeros(20), np.zeros(20)), np.arange(20))
+        one.taken((np.zeros((20, 2)), np.zeros(20), np.zeros(20)), np.arange(20), anybody)
         one.add(np.arange(20), np.random.default_rng(5).normal(size=(20, 5)))
         own = rng.normal(size=(records, 5))
         own *= 1.2 / np.linalg.norm(own, axis=1, keepdims=True)

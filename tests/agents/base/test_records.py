@@ -164,3 +164,20 @@ def test_what_can_be_learned_from() -> None:
     with np.errstate(over="ignore"):
         single = x.astype(np.float32)
     assert usable(single[:, None], y).tolist() == usable(x, y).tolist()
+
+
+@pytest.mark.parametrize("answer", [[], [1, 2], [[]], [None, 1], [0.5], {}, None, "x", 10**400])
+def test_one_action_is_of_one_user_whatever_the_answer_is(answer: Any) -> None:
+    context, items = np.ones(SHAPE), Assortments(4, 2)
+    for one in (context, context.tolist(), None, "x", [1, 2, 3]):
+        for action, space in ((1, ARMS), (np.int64(1), ARMS), (np.array([1, 0, 0, 1], np.int8), items)):
+            taken = records_of(one, action, answer, SHAPE, space)
+            assert taken.contexts.shape == (1, *SHAPE) and taken.feedback.shape == (1,) and len(taken.actions) == 1
+            assert taken.feedback[0] == 0.5 if answer == [0.5] else not np.isfinite(taken.feedback[0])
+
+
+@pytest.mark.parametrize("answers", [np.ones(2), np.ones(0), [0.5, 1.0]])
+def test_one_action_for_a_group_is_refused(answers: Any) -> None:
+    for contexts in (np.ones((2, *SHAPE)), np.ones((2, *SHAPE)).tolist()):
+        with pytest.raises(ValueError, match="records must be"):
+            records_of(contexts, 1, answers, SHAPE, ARMS)

@@ -368,6 +368,22 @@ def test_a_model_that_clicks_refute_is_found_and_named() -> None:
     assert "for arm dead00 alone the model gives 0.2 and the log 0 (0 to 0." in verdict(off)
 
 
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_a_true_model_alarms_seldom_where_an_arm_is_rare_for_some_and_wrong_propensities_do(power: float) -> None:
+    """Arm 0 has .005 to .9 by kind of user: of 40 rows none may show it to some; square roots are seen in 3000 rows."""
+    alarmed, n = 0, 40 if power == 1 else 3000
+    for seed in range(60 if power == 1 else 5):
+        rng = default_rng(seed)
+        kinds, chances = rng.integers(10, size=n), np.exp(rng.uniform(np.log(0.005), np.log(0.9), 10))
+        actions = (rng.random(n) > chances[kinds]).astype(np.int64)
+        clicks, means = (rng.random(n) < 0.02).astype(float), np.full((n, 2), 0.02)
+        p = np.abs(actions - chances[kinds]) ** power
+        rest: Any = ("logistic", {}, 0.0, 1.0, 0.0, None, np.zeros(n, np.int64), ["a", "b"])
+        made = Simulator(kinds[:, None].astype(float), means, means, actions, clicks, 1 / p, *rest)
+        alarmed += any(gap.off for gap in check_simulator(made))
+    assert alarmed <= 3 if power == 1 else alarmed == 5
+
+
 def test_no_order_of_the_rows_makes_another_world() -> None:
     log = made_log(n=400)
     order = default_rng(0).permutation(400)

@@ -61,8 +61,9 @@ class RunAgent(CentralAgent[R, Array]):
         self.ledger = Ledger(epsilon=epsilon)
         self.rng_runs = self.rng.spawn(1)[0]
         self.means, self.total = np.full(self.n_arms, 0.5), np.zeros(1)
-        self.users, self.runs, self.length, self.left = 0, 0, 0, 0
+        self.users, self.length, self.left = 0, 0, 0
         self.release = np.zeros(1 + self.n_arms)
+        self.ledger.spend(self.noise.cost, group=0)
         self.first()
         self.release = self.to_release()
 
@@ -75,10 +76,9 @@ class RunAgent(CentralAgent[R, Array]):
         """Choose the next run, given the noisy mean reward of the last one."""
 
     def run(self, arm: int, length: float) -> None:
-        """Open a run; its users pay now, since whether it is released at its end is not in question."""
+        """Open a run, which has paid, since whether it is released at its end is not in question."""
         self.arm, self.length = arm, int(min(length, NEVER))
         self.left, self.total = self.length, np.zeros(1)
-        self.ledger.spend(self.noise.cost, group=self.runs)
 
     def rest(self, arm: int) -> None:
         """Play an arm for good: nobody is counted any more."""
@@ -101,8 +101,9 @@ class RunAgent(CentralAgent[R, Array]):
         for arms, rewards in blocks(self.frozen_rounds, actions, feedback):
             if self.length:
                 self.total = added(self.total, self.moved(arms, rewards)[:, None])
-            new = self.passed(len(rewards)) or new
-        return self.to_release() if new else None
+            if self.passed(len(rewards)):
+                new = self.release = self.to_release()
+        return new
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -135,9 +136,12 @@ class RunAgent(CentralAgent[R, Array]):
         self.left -= users
         if self.left:
             return False
-        draw = partial(self.noise.release, self.total, self.rng)
-        noisy = self.publish(self.noise, self.total, draw, group=self.runs)
-        self.runs += 1
+        # one more run of the arm, if no other is chosen, is open and paid for before this one is released
+        group, total = self.ledger.group, self.total
+        self.ledger.spend(self.noise.cost, group=group + 1)
+        self.run(self.arm, self.length)
+        draw = partial(self.noise.release, total, self.rng)
+        noisy = self.publish(self.noise, total, draw, group=group)
         self.learned(self.arm, 0.5 + float(noisy[0]) / (STEPS * self.length))
         return True
 

@@ -157,14 +157,16 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         with np.errstate(over="ignore", invalid="ignore"):  # a non-finite record only hurts the user who sent it
             return best_sets(context, context[..., :-1] @ self.release[:, -1], self.capacity, self.ties)
 
+    def refuse(self, users: int) -> None:
+        refuse_beyond(self.horizon, self.users + users, self.name)
+
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Count every user's Gram matrix, keep the choice; release theta and V when it is time.
 
         Raises:
-            RuntimeError: more users than the horizon (none is taken in); or the perturbed likelihood had no
-                certified minimum: then all users are taken in, the call counts, and the release before stays.
+            RuntimeError: the perturbed likelihood had no certified minimum: then all users are taken in, the call
+                counts, and the release before stays.
         """
-        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         released, failure = None, None
         records = contexts, actions, feedback
         most = max(1, min(256, 2**24 // (8 * self.dim**2)))  # users that stay in cache
@@ -172,10 +174,12 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             # sanitise, then count and keep (lines 6 and 14)
             laid_out = lay_out(x, sets, bought, self.capacity)
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)
-            self.cov.extend(features, self.publish)
             self.choices.store(LaidOut(features, laid_out.offered, items))
             self.users += len(items)
-            if self.users == self.renew_at:
+            due = self.users == self.renew_at
+            self.renew_at = next_change(self.users, self.config.growth) if due else self.renew_at
+            self.cov.extend(features, self.publish)
+            if due:
                 try:
                     released = self.release = self._renew()
                 except RuntimeError as error:
@@ -189,7 +193,6 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
 
     def _renew(self) -> Array:
         """Return the release after this user: a new V, and a new theta if the trigger fires (lines 14 to 19)."""
-        self.renew_at = next_change(self.users, self.config.growth)
         V = self.cov.matrix()
         log_det = float(np.linalg.slogdet(V)[1])
         theta = self.release[:, -1]

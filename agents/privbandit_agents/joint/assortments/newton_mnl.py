@@ -143,7 +143,6 @@ class NewtonMNL(CentralAgent[Config, Array]):
         self.rng_noise = self.rng.spawn(1)[0]
         middle = 0.0 if config.box is None else sum(config.box) / 2
         self.release = np.column_stack([config.ridge * np.eye(self.dim), np.full(self.dim, middle)])
-        self.choices = Choices(self.capacity, self.dim)
         self.batch, self.length = 0, config.exploration(self.dim)
         self._forget()
         self.mechanisms()  # refuses budgets that are too small, before anybody comes
@@ -191,8 +190,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
             self.choices.append(*block)
             if self.added + len(self.choices) == self.length:
                 released = self.release = self._estimate()
-                self._forget()
-                self.batch, self.length = self.batch + 1, next_change(self.length, self.config.growth)
+                self.length = next_change(self.length, self.config.growth)
             elif len(self.choices) == self._portion():
                 self._add_up()
         return released
@@ -208,13 +206,18 @@ class NewtonMNL(CentralAgent[Config, Array]):
 
     def _add_up(self) -> None:
         """Add the users that are kept to the sums of the batch, and forget them."""
-        self.gradient, self.hessian = self._clipped(self.release[:, -1])
-        self.added += len(self.choices)
-        self.choices.clear()
+        added = self.added + len(self.choices)
+        sums = self._clipped(self.release[:, -1], *self._taken())
+        self.added, (self.gradient, self.hessian) = added, sums
+
+    def _taken(self) -> tuple[Choices, Array, Array]:
+        """Return the users that are kept and the sums over those before, and forget all users of the batch."""
+        taken = self.choices, self.gradient, self.hessian
+        self._forget()
+        return taken
 
     def _forget(self) -> None:
-        """Forget all users of the batch."""
-        self.choices.clear()
+        self.choices = Choices(self.capacity, self.dim)
         self.added, self.gradient, self.hessian = 0, np.zeros(self.dim), np.zeros((self.dim, self.dim))
 
     def mechanisms(self) -> tuple[GridGaussian, GridGaussian, int]:
@@ -232,9 +235,11 @@ class NewtonMNL(CentralAgent[Config, Array]):
         """Return [precision | theta] after a batch; its model is the mean over its steps, so noise averages out."""
         precision, anchor = self.release[:, :-1], self.release[:, -1]
         gradients, hessians, steps = self.mechanisms()
+        self.batch, batch = self.batch + 1, self._taken()
         theta, slope, curvature = anchor, np.zeros(self.dim), np.zeros((self.dim, self.dim))
         for step in range(1, steps + 1):
-            gradient, hessian = self._released(theta, gradients, hessians)
+            gradient, hessian = self._clipped(theta, *batch)
+            gradient, hessian = self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
             slope += gradient - hessian @ (theta - anchor)
             curvature += hessian
             noise = gradients.sigma / math.sqrt(step), hessians.sigma / math.sqrt(step)
@@ -242,17 +247,12 @@ class NewtonMNL(CentralAgent[Config, Array]):
             theta = anchor + move if self.config.box is None else np.clip(anchor + move, *self.config.box)
         return np.column_stack([reached, theta])
 
-    def _released(self, theta: Array, gradients: GridGaussian, hessians: GridGaussian) -> tuple[Array, Array]:
-        """Return noisy sums of clipped gradients (d,) and Hessians (d, d) of the batch at a public theta."""
-        gradient, hessian = self._clipped(theta)
-        return self._noisy(gradients, gradient), smat(self._noisy(hessians, svec(hessian)))
-
-    def _clipped(self, theta: Array) -> tuple[Array, Array]:
-        """Return the batch's sums of clipped gradients (d,) and Hessians (d, d), with the users that are kept."""
+    def _clipped(self, theta: Array, choices: Choices, *sums: Array) -> tuple[Array, Array]:
+        """Return sums of clipped gradients (d,) and Hessians (d, d) with those of more users, at a public theta."""
         clips = {name: getattr(self.config, name) for name in ("radius", "gradient_norm", "trace")}
-        x, there, bought = (rows.view() for rows in (self.choices.features, self.choices.offered, self.choices.bought))
+        x, there, bought = (rows.view() for rows in (choices.features, choices.offered, choices.bought))
         gradient, hessian = clipped_sums(x, bought, theta, there, **clips)
-        return self.gradient + gradient, self.hessian + hessian
+        return sums[0] + gradient, sums[1] + hessian
 
     def _noisy(self, mechanism: GridGaussian, exact: Array) -> Array:
         draw = partial(mechanism.release, exact, self.rng_noise)

@@ -132,10 +132,11 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
         """Release the batch's derivatives; return the scorer of all of them, and open the next batch."""
         exact = np.concatenate([packed_sum(one, logistic.WEIGHT) for one in self.epoch.take()])
         mechanism = self.mechanism(self.ends)
+        self.ends = next_change(self.users, 1.5)  # half as many again
         draw, cost = partial(mechanism.release, exact, self.rng_noise), gaussian_dp(self.rho)
-        noisy = self.publish(mechanism, exact, draw, cost, self.batch)
+        noisy = self.publish(mechanism, exact, draw, cost, self.ledger.group + 1)
         self.belief.learn(noisy, mechanism.sigma, self.config.radius)
-        self.batch, self.ends = self.batch + 1, next_change(self.users, 1.5)  # half as many again
+        self.batch += 1
         pairs = zip(self.belief.precision, self.belief.theta, strict=True)
         return np.hstack([optimistic_scorer(p, theta, self.config.bonus_scale) for p, theta in pairs])
 

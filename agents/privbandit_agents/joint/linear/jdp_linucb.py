@@ -207,15 +207,14 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
 
         The users of a window are others than those before, so they pay on their own.
         """
-        config = self.config
+        config, group = self.config, self.ledger.group + 1 if self.may_stretch or self.config.window else None
         if config.window is None:
-            self.counter = self.opened(config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
+            counter = self.opened(config.epochs(self.horizon), self.horizon, self.rng.spawn(1)[0])
             if self.may_stretch:
-                self.group, self.rng_batches = 0, self.rng.spawn(1)[0]
+                self.rng_batches = self.rng.spawn(1)[0]
         else:
             # keep the last noisy sum of the window before, and begin with none
             first, size = self.group is None, self.counted
-            self.group = 0 if self.group is None else self.group + 1
             self.kept, self.kept_sigma = (np.zeros(size), 0.0) if first else (self.noisy, self.noisy_sigma)
             self.noisy, self.noisy_sigma = np.zeros(size), 0.0
             if first:
@@ -224,8 +223,9 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
             within = config.window <= self.horizon
             terms = config.epochs(config.window - 1) + 1 if within else config.epochs(self.horizon)
             key = self.counters.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same
-            self.counter = self.opened(terms, min(config.window, self.horizon), np.random.default_rng(key))
-        self.ledger.spend(gaussian_dp(self.counter.rho), group=self.group)
+            counter = self.opened(terms, min(config.window, self.horizon), np.random.default_rng(key))
+        self.ledger.spend(gaussian_dp(counter.rho), group)
+        self.group, self.counter = group, counter
 
     def opened(self, epochs: int, users: int, rng: Generator) -> Counter:
         """Return a counter of ``epochs`` epochs, of ``users`` users in all, at the whole budget."""
@@ -271,26 +271,36 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         best: Action = self.greedy(context, self.release)
         return best
 
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Add up the epoch's records; release a regression when it ends.
+    def refuse(self, users: int) -> None:
+        refuse_beyond(self.horizon, self.users + users, self.name)
 
-        Raises:
-            RuntimeError: more users than the horizon, none of whom is taken in.
-        """
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        """Add up the epoch's records; release a regression when it ends."""
         if isinstance(self.people_seen, PersonMeans):
             return self._averaged(self.people_seen, contexts, actions, feedback)
-        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
         scorer = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
+            if self.config.window is not None and self.users and self.users % self.config.window == 0:
+                self.open_window()
             features, learned, models = self.regressed(x, arms, rewards)
             self.epoch.add(np.concatenate([features, learned[:, None]], axis=1), models)
             self.users += len(rewards)
             if self.users == self.refit_at:
+                products = self.epoch.take()
                 if self.batch:
-                    scorer = self._batched(packed_sum(self.epoch.take()[0], 1.0))
+                    scorer = self.release = self._batched(packed_sum(products[0], 1.0))
                 else:
-                    scorer = self._scorer(self._noisy(self.term(self.epoch.take())[None]))
+                    self.refit_at = self._next_epoch()
+                    scorer = self.release = self._scorer(self._noisy(self.term(products)[None]))
         return scorer
+
+    def _next_epoch(self) -> int:
+        """Return after how many users the epoch that begins now ends; a window ends its last epoch."""
+        growth, window = self.config.growth, self.config.window
+        if window is None:
+            return next_change(self.users, growth)
+        end = -(-self.users // window) * window  # of the window of the last user
+        return end + 1 if self.users == end else min(end - window + next_change(self.users - end + window, growth), end)
 
     def _noisy(self, terms: Array) -> Array:
         """Publish the counter's noisy sum with new terms, of shape (1, size)."""
@@ -304,21 +314,23 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         mechanism = GridGaussian.from_rho(self.counter.rho, moved, self.config.noise, len(exact))
         draw, cost = partial(mechanism.release, exact, self.rng_batches), gaussian_dp(self.counter.rho)
         pool = Pool(self.stretch, 1.0, mechanism.sigma)
-        pool.release(self.publish(mechanism, exact, draw, cost, group=self.batch), users)
+        self._open_batch()
+        pool.release(self.publish(mechanism, exact, draw, cost, self.ledger.group + 1), users)
         return self._learned(pool)
 
+    def _open_batch(self) -> None:
+        self.began, self.batch = self.users, self.batch + 1
+        self.refit_at = next_change(self.users, 1.5, 16)  # batches: half as many users as there were, 16 at least
+
     def _learned(self, pool: Pool) -> Array:
-        """Add the evidence of a release, open the next batch, and return the scorer."""
+        """Add the evidence of a release, and return the scorer."""
         # theta by the evidence of all releases, the noise of which depends on theta a little
         for _ in range(2):
             known = self.known + pool.evidence(self.theta)
             precision = np.eye(self.dim) + known[:, :-1]
             theta = np.linalg.solve(precision, known[:, -1])
             self.theta = np.asarray(theta / max(1.0, float(np.linalg.norm(theta))))
-        # the next batch
         self.known, self.stretch = known, pool.stretched()
-        self.began, self.batch = self.users, self.batch + 1
-        self.refit_at = next_change(self.users, 1.5, 16)  # batches: half as many users as there were, 16 at least
         width = 10 * self.config.bonus_scale * math.sqrt(math.log1p(self.horizon / self.users))
         return optimistic_scorer(precision, self.theta, width)
 
@@ -346,13 +358,13 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
         rho = config.concentrated() * float(shares_of(self.times, self.horizon)[self.released])
         mechanism = GridGaussian.from_rho(rho, means.sensitivity, config.noise, means.size)
         exact, came = means.total(), max(means.came, 1)
+        self.released, means.done = self.released + 1, last
+        self.refit_at = self.users + NEVER if last else self.times[self.released]
         noisy = self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng_means), mechanism.cost)
         # means over people, weighted by their precision
         weight = (came / mechanism.sigma) ** 2 if mechanism.sigma else float(came)
         self.summed, self.precision = self.summed + weight * noisy / came, self.precision + weight
         sigma = came / math.sqrt(self.precision) if mechanism.sigma else 0.0
-        self.released, means.done = self.released + 1, last
-        self.refit_at = self.users + NEVER if last else self.times[self.released]
         return self._optimistic(came * self.summed / self.precision, sigma, came)
 
     def frozen_rounds(self) -> int:
@@ -367,25 +379,18 @@ class JDPLinUCB(ArmModels, CentralAgent[Config, Array]):
 
     def _scorer(self, noisy: Array) -> Array:
         """Return the optimistic scorer of the counter's noisy sum, and set when the next epoch ends."""
-        config, sigma, counted, start = self.config, self.counter.standard_deviation(self.counter.t), self.users, 0
-        if config.window is not None and self.group is not None:
-            start = self.group * config.window
+        window, sigma, counted = self.config.window, self.counter.standard_deviation(self.counter.t), self.users
+        if window is not None:
             self.noisy, self.noisy_sigma = noisy, sigma
             noisy, sigma = noisy + self.kept, math.hypot(sigma, self.kept_sigma)
-            counted -= start - (config.window if self.group else 0)
+            counted -= max((self.users - 1) // window - 1, 0) * window  # in this window and the one before
         if self.may_stretch:
             pool = Pool(self.stretch, WEIGHT, sigma)
             pool.release(noisy, counted)
             if pool.hides(ratio=20) and pool.stretched() is not self.stretch:
+                self._open_batch()
                 return self._learned(pool)
-        scorer = self._optimistic(noisy, sigma, counted)
-        self.refit_at = start + next_change(self.users - start, config.growth)
-        if config.window is not None:
-            self.refit_at = min(self.refit_at, start + config.window)
-            if self.users == start + config.window:
-                self.open_window()
-                self.refit_at = self.users + 1
-        return scorer
+        return self._optimistic(noisy, sigma, counted)
 
     def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         """Return (A, theta, lambda) of a model, given its part of the counter's sum and the deviation of the noise."""

@@ -6,6 +6,7 @@ docs/privacy/people.md.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class PersonMeans(Seen):
     def within(self, person: Ids, records: int) -> Ids:
         return person[:records]
 
-    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    def taken(self, records: tuple[Array, ...], person: object, refuse: Callable[[int], None]) -> tuple[Array, ...]:
         """Find the places of people, and return all records, or none if nothing will be released."""
         visits = len(records[-1])
         if self.done:
@@ -99,8 +100,11 @@ class PersonMeans(Seen):
             self.slots = found[whose]
         if (more := self.counted - len(self.visits)) > 0:
             room = max(more, min(len(self.visits), self.most - len(self.visits)))
-            self.sums = np.concatenate([self.sums, np.zeros((room, self.size))])
-            self.visits = np.concatenate([self.visits, np.zeros(room, np.int64)])
+            grown = (
+                np.concatenate([part, np.zeros((room, *part.shape[1:]), part.dtype)])
+                for part in (self.sums, self.visits)
+            )
+            self.sums, self.visits = grown
         return records
 
     def add(self, slots: Array, vectors: Array) -> None:

@@ -131,13 +131,11 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         inside, _ = sanitise(x, np.zeros(x.shape[:-1]))
         return np.asarray(np.cos(inside @ self.waves + self.phases) / math.sqrt(len(self.phases)))
 
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Keep the batch's records; take a step when it ends.
+    def refuse(self, users: int) -> None:
+        refuse_beyond(self.horizon, self.users + users, self.name)
 
-        Raises:
-            RuntimeError: more users than the horizon; none is taken in.
-        """
-        refuse_beyond(self.horizon, self.users + len(feedback), self.name)
+    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
+        """Keep the batch's records; take a step when it ends."""
         parameters = None
         for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback):
             features, learned, models = self.regressed(x, arms, rewards)
@@ -147,8 +145,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
                 rows[~np.isfinite(rows).all(axis=1), :-1] = 0.0
             self.users += len(rewards)
             if len(self.open) == self.batch:
-                self.release = parameters = self._stepped(self.open.view())
-                self.open.clear()
+                self.release = parameters = self._stepped(self.open.take())
         return parameters
 
     def stiffness(self, users: int) -> float:

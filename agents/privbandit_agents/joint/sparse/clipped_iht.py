@@ -130,7 +130,10 @@ class ClippedIHT(CentralAgent[Config, Array]):
         for x, arms, rewards in blocks(self.frozen_rounds, *records, most=64):  # users that stay in cache
             self._add(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
             if self.users == self.length:
-                released = self.release = self._correct()
+                try:
+                    released = self._correct()
+                finally:
+                    self.restored()  # clips for what was released, whatever is raised
         return released
 
     def frozen_rounds(self) -> int:
@@ -157,24 +160,24 @@ class ClippedIHT(CentralAgent[Config, Array]):
 
     def _correct(self) -> Array:
         """Release the batch: new coefficients, their variances, and the scale of the residuals to come."""
-        measured = self._measure_scale()
+        total, deviation = self.total, self.deviation
+        self.batch, self.users, self.total, self.deviation = self.batch + 1, 0, np.zeros(self.dim), 0.0
+        measured = self._measure_scale(np.array(deviation))
         before = self._uncertainty()
-        self.release = self._corrected(measured)
+        self.release = self._corrected(total, measured)
         unexplained = max(measured**2 - before, 0.0) + self._uncertainty()
         floor = max(0.2 * self.residual_scale, 0.01 * self.config.reward_scale)
         self.residual_scale = max(math.sqrt(unexplained), floor)
-        self.batch, self.users, self.length = self.batch + 1, 0, next_change(self.length, self.config.growth)
-        self.total, self.deviation = np.zeros(self.dim), 0.0
-        self.restored()
+        self.length = next_change(self.length, self.config.growth)
         return self.release
 
-    def _corrected(self, measured: float) -> Array:
+    def _corrected(self, total: Array, measured: float) -> Array:
         """Release the sum and return (theta, variances) with the s largest coefficients."""
         (theta, variance), clip, config = self.release.copy(), self.clip, self.config
         # the release, on the support and on new coordinates
         mechanism = clip.mechanism
-        draw = partial(mechanism.release, self.total, self.rng_noise, np.flatnonzero(variance))
-        found, noisy = self.publish(mechanism, self.total, draw, zcdp(mechanism.rho), self.batch)
+        draw = partial(mechanism.release, total, self.rng_noise, np.flatnonzero(variance))
+        found, noisy = self.publish(mechanism, total, draw, zcdp(mechanism.rho), self.batch)
         prior = 0.2 * (config.reward_scale / config.feature_scale) ** 2
         variance[found] = np.where(variance[found] > 0, variance[found], prior)
         # what a unit of error adds to the sum, and how noisy the sum is in these units
@@ -190,10 +193,9 @@ class ClippedIHT(CentralAgent[Config, Array]):
         theta[found[smallest]] = variance[found[smallest]] = 0.0
         return np.stack([theta, variance])
 
-    def _measure_scale(self) -> float:
+    def _measure_scale(self, exact: Array) -> float:
         """Release the mean of min(|residual|, 3 tau); return the standard deviation it implies, if it is precise."""
         tau, n, mechanism = self.residual_scale, self.length, self._scale_mechanism()
-        exact = np.array(self.deviation)
         draw = partial(mechanism.release, exact, self.rng_noise)
         noisy = float(self.publish(mechanism, exact, draw, zcdp(mechanism.rho), self.batch)) / n
         if mechanism.sigma / n > 0.3 * tau:

@@ -152,18 +152,17 @@ class FLIPHAT(CentralAgent[Config, Array]):
         return int(2 ** (self.episode + 1)) - 1 - self.users
 
     def _estimate(self) -> Array:
-        n, config = 2**self.episode, self.config
+        n, config, loss, group = 2**self.episode, self.config, self.loss, self.ledger.group + 1
         peel, cost = calibrate(config, n, min(config.s, self.dim), self.rho)
         unpaid = [cost]  # the first iteration pays for all of them
+        self.episode += 1
+        self.loss = self._empty()  # forget (line 9)
 
         def released(step: Array) -> tuple[Array, Array]:
             paid = unpaid.pop() if unpaid else None
-            return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, self.episode)
+            return self.publish(peel, step, partial(peel.release, step, self.rng_noise), paid, group)
 
-        beta = n_iht(self.loss, released, config.iterations(n), config.eta, config.C)
-        self.episode += 1
-        self.loss = self._empty()  # forget (line 9)
-        return beta
+        return n_iht(loss, released, config.iterations(n), config.eta, config.C)
 
     def _empty(self) -> SquaredLoss:
         n, config = 2**self.episode, self.config

@@ -110,15 +110,13 @@ class PrivateLasso(CentralAgent[Config, Array]):
 
     def _learned(self) -> Array:
         """Learn from the episode's records, and return the new theta, shape (d,)."""
-        publish = partial(self.publish, group=self.episode)
-        batch = Batch(self.features.view(), self.rewards.view(), self.rho, publish, self.rng_noise, self.config.noise)
+        publish = partial(self.publish, group=self.ledger.group + 1)
+        batch = Batch(self.features.take(), self.rewards.take(), self.rho, publish, self.rng_noise, self.config.noise)
         self._search(batch)
         if len(self.support):
             self._regress(batch)
         self.support.drop()
         # the next episode
-        for rows in (self.features, self.rewards):
-            rows.clear()
         longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
         self.episode, self.length = self.episode + 1, min(next_change(self.length, 1.5), longest)
         return self.support.all_of(self.dim)

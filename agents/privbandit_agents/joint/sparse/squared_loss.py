@@ -63,11 +63,10 @@ class SquaredLoss:
         return np.clip(x, -self.x_max, self.x_max, out=x)  # rounding to a shorter type may have gone beyond
 
     def _flush(self) -> None:
-        x = self._rows()
+        x, y = self._rows(), self.rewards.take()
+        self.features.take()
         self.matrix += x.T @ x
-        self.moment += self.rewards.view() @ x
-        self.features.clear()
-        self.rewards.clear()
+        self.moment += y @ x
 
 
 def on_support(matrix: Floats, theta: Floats) -> Floats:

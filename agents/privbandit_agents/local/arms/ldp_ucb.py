@@ -92,9 +92,10 @@ class LDPUCB(MomentAgent[Config]):
 
     def learn(self) -> None:
         """Add this run to its arm, and choose the next one."""
-        self.sums[self.arm] += self.total[0]
-        self.pulls[self.arm] += self.users - self.started
+        total, users = self.total, self.users - self.started
         self.total, self.started = np.zeros(1), self.users
+        self.sums[self.arm] += total[0]
+        self.pulls[self.arm] += users
         unseen = self.pulls == 0
         self.arm = one_of(unseen if unseen.any() else largest(self.optimistic()), self.rng_runs)
 

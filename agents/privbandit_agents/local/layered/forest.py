@@ -143,6 +143,6 @@ class Forest:
         n, first = len(tree), len(self.tree)
         added = {"child": np.full((n, self.levels), -1), "tree": tree, "depth": depth.astype(np.intp), "path": path}
         added |= {"slopes": slopes, "norms": norms, "width": np.zeros((n, 2)), "closed": np.zeros(n, dtype=bool)}
-        for name, rows in added.items():
-            setattr(self, name, np.concatenate([getattr(self, name), rows]))
+        grown = {name: np.concatenate([getattr(self, name), rows]) for name, rows in added.items()}
+        vars(self).update(grown)  # all at once: they have the same nodes whatever is raised
         return np.arange(first, first + n)

@@ -154,10 +154,11 @@ class LDPClicks(MomentAgent[Config]):
 
     def learn(self) -> None:
         if self.exploring:
-            self.sums[self.arm] += self.total
-            self.asked[self.arm] += self.present_users
+            total, here, arm = self.total, self.present_users, self.arm
             self.total, self.present_users, self.turn = np.zeros(self.size), 0, (self.turn + 1) % self.n_arms
             self.arm = int(self.order[self.turn])
+            self.sums[arm] += total
+            self.asked[arm] += here
             if self.turn == 0:
                 self.consider()
         self.decide()
@@ -189,13 +190,13 @@ class LDPClicks(MomentAgent[Config]):
         least = 1e-9 * self.noise  # s is not above the noise: the root is T / 3
         a = self.users * self.noise / max(spread, least)
         best = min((math.sqrt(9 * a**2 + 8 * a * expected) - 3 * a) / 4, expected / 3)
-        self.exploring = self.users < best
-        if self.exploring:
+        if self.users < best:
             more = min(max(best - self.users, 0.05 * self.users), 0.3 * self.users)
             self.run = max(self.run, math.ceil(more / self.n_arms))
         else:
-            self.channel = self.about_contexts
-            self.total, self.explored = np.zeros(self.channel.size), self.users
+            channel = self.about_contexts
+            self.exploring, self.channel, self.total = False, channel, np.zeros(channel.size)
+            self.explored = self.users
 
     def decide(self) -> None:
         """Fix theta until the next change."""

@@ -106,9 +106,9 @@ class LDPLinUCB(MomentAgent[Config]):
         if self.served == self.refit_at:
             if self.served % self.part == 0:
                 self._turn()
-            self.learn()
             growing = self.served + max(1, math.ceil(self.users * (self.config.growth - 1)))
             self.refit_at = min(growing, (self.served // self.part + 1) * self.part)
+            self.learn()
         return None
 
     def frozen_rounds(self) -> int:

@@ -233,6 +233,7 @@ class MomentAgent(LocalAgent[M, Array]):
         self.total = total
         self.users += users
         if self.users == self.refit_at:
+            self.refit_at = self.next_refit()  # a batch with users, whatever is raised
             self.learn()
             self.refit_at = self.next_refit()
 

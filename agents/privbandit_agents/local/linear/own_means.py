@@ -3,6 +3,7 @@
 Proof: docs/privacy/people.md, Theorem 3.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class OwnMeans(Seen):
         last = np.flatnonzero((plan.places >= 0) & (plan.before == VISITS - 1))
         return person if len(last) < records else person[: int(last[records - 1]) + 1]
 
-    def taken(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    def taken(self, records: tuple[Array, ...], person: object, refuse: Callable[[int], None]) -> tuple[Array, ...]:
         """Keep records, and return those of the devices that report now, ten rows each in order of their last visits.
 
         Raises:

@@ -93,9 +93,9 @@ class LDPLasso(MomentAgent[Config]):
         share = SHARES[kind] if len(self.support) or kind == SCALE else 1 - SHARES[SCALE]
         return max(1, math.ceil(share * self.batch))
 
-    def open_channel(self) -> RandomizerChannel:
-        few = len(self.support)
-        size = {SCALE: 1, AGAIN: 1, SEARCH: self.dim, GRAM: few * (few + 1) // 2, SCORE: few}[self.kind]
+    def open_channel(self, kind: int | None = None) -> RandomizerChannel:
+        few, kind = len(self.support), self.kind if kind is None else kind
+        size = {SCALE: 1, AGAIN: 1, SEARCH: self.dim, GRAM: few * (few + 1) // 2, SCORE: few}[kind]
         return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, noise=self.config.noise))
 
     def restored(self) -> None:
@@ -135,7 +135,7 @@ class LDPLasso(MomentAgent[Config]):
 
     def learn(self) -> None:
         """Learn from the run's reports, and open the next run."""
-        mean = self.total / self.run
+        mean, self.total = self.total / self.run, np.zeros_like(self.total)
         noise = math.sqrt(max(self.channel.sigma**2, 1 / self.channel.size) / self.run)
         if self.kind in (SCALE, AGAIN):
             self.share = min(max((1 - float(mean[0])) / 2, 0.35), 0.95)
@@ -146,14 +146,16 @@ class LDPLasso(MomentAgent[Config]):
         else:
             self.scored(mean, noise)
         # the next run that has users
-        self.kind += 1
-        while self.kind <= SCORE and not self.length_of(self.kind):
-            self.kind += 1
-        if self.kind > SCORE:
+        following = [kind for kind in range(self.kind + 1, SCORE + 1) if self.length_of(kind)]
+        self.open_run(following[0] if following else SCALE)
+        if not following:
             self.ended()
-        self.run, self.channel = self.length_of(self.kind), self.open_channel()
-        self.total = np.zeros(self.channel.size)
         self.scorer = self.to_play()[:, None]
+
+    def open_run(self, kind: int) -> None:
+        channel, self.run = self.open_channel(kind), self.length_of(kind)
+        self.kind, self.channel, self.total = kind, channel, np.zeros(channel.size)
+        self.refit_at = self.next_refit()
 
     def to_play(self) -> Array:
         """Return theta on the support, and m shrunk by its noise as James and Stein do elsewhere, shape (d,)."""
@@ -166,7 +168,8 @@ class LDPLasso(MomentAgent[Config]):
         """End the batch: drop what is not clear, and move the clip towards the median of residuals."""
         self.support.drop()
         self.b *= math.exp(1 - 2 * self.share)
-        self.kind, self.batch = SCALE, math.ceil(self.users / 2)
+        self.batch = math.ceil(self.users / 2)
+        self.open_run(SCALE)
 
     def searched(self, mean: Array, noise: float) -> None:
         """Average the estimates of all coefficients; let those that stand out from the noise join the support."""

@@ -154,15 +154,14 @@ class Counter(ABC):
         if self.mass is not None and self.scale:
             return np.array([self._told(row) for row in rows]).reshape(rows.shape)
         sums = np.add.accumulate(np.concatenate([self.total[None], rows]), axis=0)  # one after the other
-        self.total = sums[-1].copy()
         noisy: Floats = sums[1:] + self._noise(len(rows)) if self.scale else sums[1:]
-        self.t += len(rows)
+        self.t, self.total = self.t + len(rows), sums[-1].copy()
         return noisy
 
     def _told(self, row: Floats) -> Floats:
         """Return the next release: R of all rows of C x + Z so far, which are on the grid; terms enter these alone."""
-        step = step_of(self.scale, FINER)
-        told = self._decoded((np.rint(self._encoded(row) / step) + self._drawn()) * step)
+        step, drawn = step_of(self.scale, FINER), self._drawn()
+        told = self._decoded((np.rint(self._encoded(row) / step) + drawn) * step)
         self.t, self.total = self.t + 1, self.total + row
         return told
 
@@ -358,10 +357,8 @@ class SquareRootToeplitz(Counter):
         past = self.drawn[max(len(self.drawn) - len(self.decoder) + 1, 0) :]  # has a part in later releases
         steps = min(max(len(past), STEPS_A_BLOCK), left)
         drawn = np.concatenate([past, self.scale * self.rng.standard_normal((steps, self.dim))])
-        self.prepared = scipy.signal.oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[
-            len(past) : len(drawn)
-        ].copy()
-        self.drawn, self.used = drawn, 0
+        told = scipy.signal.oaconvolve(drawn, self.decoder[: len(drawn), None], axes=0)[len(past) : len(drawn)]
+        self.prepared, self.drawn, self.used = told.copy(), drawn, 0
 
     def _encoded(self, row: Floats) -> Floats:
         self.taken[self.t] = row

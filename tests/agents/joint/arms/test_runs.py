@@ -26,15 +26,15 @@ def test_a_run_is_one_arm_and_is_released_once(name: str) -> None:
     env.reset(seed=0)
     served = 0
     while served < 2000 and agent.length:
-        n, runs = min(agent.frozen_rounds(), 2000 - served), agent.runs
+        n, runs = min(agent.frozen_rounds(), 2000 - served), agent.ledger.group
         contexts = env.upcoming(n)
         actions = np.asarray(agent.select_action(contexts))
         assert (actions == agent.arm).all() and agent.arm == int(agent.release[0])
         whole = n == agent.frozen_rounds()
         agent.update(contexts, actions, env.serve(actions).feedback)
-        assert agent.runs == runs + whole
+        assert agent.ledger.group == runs + whole
         served += n
-    assert agent.ledger.spent_epsilon(0.0) == 1.0 and agent.runs > 3
+    assert agent.ledger.spent_epsilon(0.0) == 1.0 and agent.ledger.group > 3
 
 
 @pytest.mark.parametrize("record", [(0, 5.0), (0, math.nan), (0, -3.0), (1, 1.0), (-1, 0.0), (0, 0.3)])

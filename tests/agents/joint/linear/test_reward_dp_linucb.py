@@ -7,10 +7,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import make, play
+from privbandit_agents import AGENTS, make, play
 from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.pairs.targets import targets
+from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
 from privbandit_agents.testing import replay as replays
 from privbandit_agents.testing.replay import replay
@@ -68,6 +69,57 @@ def test_no_reward_changes_what_is_kept_of_the_features(wild: Any) -> None:
         agent.update([[[0.6, 0.0, 0.8]] * 3], [1], [reward])
         grams.append(agent.gram)
     assert np.array_equal(*grams) and grams[0][0].trace() == pytest.approx(1)
+
+
+REWARDS_ALONE = [name for name, entry in AGENTS.items() if entry.notion == "reward" and not name.startswith("auto")]
+NO_NUMBERS = (math.nan, math.inf, -math.inf, None, "one", [1, 2], 1e308, -0.75)
+
+
+def users(env_id: str, n: int) -> tuple[Any, Any, Any]:
+    """Return an environment, and contexts of all sizes and arms of n users."""
+    env: Any = gym.make(env_id, n_arms=3, dim=3, horizon=n).unwrapped
+    rng, shape = np.random.default_rng(0), env.observation_space.shape
+    contexts = rng.standard_normal((n, *shape)) * 10.0 ** rng.integers(-2, 4, (n, *(1,) * len(shape)))
+    return env, contexts, rng.integers(0, 3, n)
+
+
+@pytest.mark.wide_at("explore-*")
+@pytest.mark.parametrize("env_id", [LINEAR, "privbandit/Clicks-v0"])
+@pytest.mark.parametrize("name", [*REWARDS_ALONE, *(f"explore-{name}" for name in REWARDS_ALONE)])
+def test_no_reward_tells_in_what_has_no_noise_whether_it_is_a_number(name: str, env_id: str) -> None:
+    """One of some fifty contexts is longer than 1 by a rounding when it has been scaled to 1."""
+    env, contexts, arms = users(env_id, 150)
+    found = []
+    for reward in (0.3, math.nan, math.inf, None):
+        agent: Any = make(name, env, seed=0, growth=1.0001)  # each user is an epoch
+        parts = []
+        for context, arm in zip(contexts, arms, strict=True):
+            agent.update(context, int(arm), reward)
+            bonus = agent.release.reshape(agent.dim, agent.models, -1)[..., :-1]
+            parts.append(agent.gram.tobytes() + bonus.tobytes())
+            agent.gram[:] = 0.0  # a sum would hide the last bits of a part
+        found.append(parts)
+    assert len(set(found[0])) > 50 and all(parts == found[0] for parts in found)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("env_id", [LINEAR, "privbandit/Clicks-v0"])
+@pytest.mark.parametrize("name", REWARDS_ALONE)
+def test_no_reward_moves_a_bit_of_anybodys_features(name: str, env_id: str) -> None:
+    """Ten thousand users, each with a Gram matrix of its own, of whom a third have rewards that are no numbers."""
+    env, contexts, arms = users(env_id, 10_000)
+    agent: Any = make(name, env, seed=0)
+    found = []
+    for reward in (0.3, *NO_NUMBERS):
+        own, grams = Products(agent.dim + 1, 250, agent.cleaned), []
+        for start in range(0, len(arms), 250):
+            part = slice(start, start + 250)
+            rewards = [reward if user % 3 else 0.5 for user in range(250)]
+            x, y, _ = agent.regressed(*agent.records_of(contexts[part], arms[part], rewards))
+            own.add(np.concatenate([x, y[:, None]], axis=1), np.arange(250))
+            grams.append(own.take()[:, :-1, :-1].tobytes())
+        found.append(grams)
+    assert all(grams == found[0] for grams in found)
 
 
 def test_features_and_rewards_are_clipped_each_by_itself() -> None:

@@ -129,11 +129,9 @@ class PrivatePursuit(CentralAgent[Config, Array]):
         known = len(pursuit.belief)
         tries = to_try(pursuit.found, self.batch, min(config.most, self.dim) - known)
         plan = planned(self.length, self.dim, known, tries, self.rho)
-        publish = partial(self.publish, group=self.batch)
-        records = self.features.view(), self.rewards.view()
+        publish = partial(self.publish, group=self.ledger.group + 1)
+        records = self.features.take(), self.rewards.take()
         pursuit.learn(Batch(*records, self.rho, publish, self.rng_noise, config.noise), plan)
-        for rows in (self.features, self.rewards):
-            rows.clear()
         slow = pursuit.failed == 0 or not len(pursuit.belief)
         longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
         grown = next_change(self.length, config.growth if slow else config.fast)

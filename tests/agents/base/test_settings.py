@@ -48,7 +48,8 @@ def world(name: str, users: int) -> Any:
 
 def ends(name: str) -> Iterator[tuple[str, float]]:
     """Yield every setting of an agent that is a number, and each end of its range."""
-    for key, _, one in ranges(AGENTS[name].load().Config):
+    config_class: Any = AGENTS[name].load().Config
+    for key, _, one in ranges(config_class):
         for end in one.ends or ():
             if (key, end) != ("horizon", 1):  # fewer users than play
                 yield key, end
@@ -95,7 +96,7 @@ def test_an_agent_runs_at_both_ends_of_every_setting(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_beyond_a_range_one_sentence_has_the_value_and_the_range(name: str) -> None:
-    config_class = AGENTS[name].load().Config
+    config_class: Any = AGENTS[name].load().Config
     for key, _, one in ranges(config_class):
         if one.ends is None:
             continue

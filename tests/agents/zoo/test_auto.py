@@ -151,7 +151,7 @@ def implies(built: Guarantee, asked: dict[str, Any]) -> bool:
     if "rho" not in asked:
         return epsilon is None or within
     pure = built.rho is None and not built.delta and built.epsilon is not None
-    return (pure_to_rho(built.epsilon) if pure and built.epsilon else built.rho or math.inf) <= asked["rho"]
+    return bool((pure_to_rho(built.epsilon) if pure and built.epsilon else built.rho or math.inf) <= asked["rho"])
 
 
 NAMES = [name for name in AGENTS if name != "dpmnl-approx"]  # the paper's, which takes a rho for the epsilon it implies

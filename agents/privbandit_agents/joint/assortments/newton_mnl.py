@@ -125,6 +125,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
     Config = Config
     gaussian = True
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"drawn"}
+    added: int
     drawn: tuple[Array | None, Array, Array] = None, np.empty(0), np.empty(0)
     """A release, and what it makes draws of: as usual, and for items of kinds."""
     plays = staticmethod(assortments)
@@ -207,8 +208,8 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def _add_up(self) -> None:
         """Add the users that are kept to the sums of the batch, and forget them."""
         added = self.added + len(self.choices)
-        sums = self._clipped(self.release[:, -1], *self._taken())
-        self.added, (self.gradient, self.hessian) = added, sums
+        gradient, hessian = self._clipped(self.release[:, -1], *self._taken())
+        self.added, self.gradient, self.hessian = added, gradient, hessian
 
     def _taken(self) -> tuple[Choices, Array, Array]:
         """Return the users that are kept and the sums over those before, and forget all users of the batch."""

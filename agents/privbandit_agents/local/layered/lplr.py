@@ -94,7 +94,7 @@ class LPLR(LocalAgent[Config, Array]):
         if context.ndim == len(self.context_shape):
             left = alive[0].nonzero()[0]
             place = int(uniforms.item() * len(left))
-            return left.item(place)
+            return int(left[place])
         places = np.floor(uniforms * alive.sum(axis=1)) + 1
         return np.asarray((np.cumsum(alive, axis=1) >= places[:, None]).argmax(axis=1))
 

@@ -2,15 +2,23 @@
 
 import errno
 import io
+import math
 import os
 import secrets
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
+from zipfile import ZipFile
 
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 2**34
+"""Bytes of the largest file that is read whole."""
 DESCRIPTORS = "/proc/*/fd"
 """The folders of links to a process's open files."""
 
@@ -22,9 +30,10 @@ def atomic(
     """Open a temporary file beside ``path``; rename it onto ``path`` if the block succeeds, else delete it.
 
     Missing folders are made. A process that is killed while it writes leaves the temporary file behind, and ``path``
-    as it was; ``remove_leftovers`` deletes such files. A link, a device or a pipe at ``path`` is replaced: whoever made
-    the folder may have put it there. With ``follow`` a link is followed, and a device, a pipe, and what this process
-    has open as ``/dev/stdout`` get the whole content once the block has succeeded.
+    as it was; whoever writes ``path`` next deletes it, as ``remove_leftovers`` does. A link, a device or a pipe at
+    ``path`` is replaced: whoever made the folder may have put it there. With ``follow`` a link is followed, and a
+    device, a pipe, and what this process has open as ``/dev/stdout`` get the whole content once the block has
+    succeeded.
 
     Args:
         path: the file.
@@ -63,6 +72,8 @@ def atomic(
 def replaced(path: Path, mode: str, permissions: int, sync: bool) -> Iterator[IO[Any]]:
     """Open a temporary file beside a regular file or none; put it in its place if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if sync:  # the others are many in one folder, which whoever writes them clears
+        remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     encoding = None if "b" in mode else "utf-8"
     # mode "x" refuses a file that exists; the system itself applies the umask to the permissions
@@ -85,7 +96,7 @@ def replaced(path: Path, mode: str, permissions: int, sync: bool) -> Iterator[IO
 def streamed(path: Path, mode: str) -> Iterator[IO[Any]]:
     """Buffer the block's output, and hand all of it to a device, a pipe or an open file if the block succeeds."""
     with open_stream(path) as stream:
-        content = io.BytesIO()
+        content = BytesIO()
         file: IO[Any] = content if "b" in mode else io.TextIOWrapper(content, "utf-8", write_through=True)
         yield file
         file.flush()
@@ -155,17 +166,47 @@ def remove_leftovers(path: Path) -> None:
             left.unlink()
 
 
-def regular(path: Path) -> IO[bytes]:
+def regular(path: Path, most: int = LARGEST) -> IO[bytes]:
     """Open a regular file to read it: a device may have no end, and a pipe nobody who writes.
 
     Raises:
-        OSError: it is of another kind, or cannot be read.
+        OSError: it is of another kind, larger than ``LARGEST``, or cannot be read.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    found = os.fstat(file.fileno())
+    if stat.S_ISREG(found.st_mode) and found.st_size <= most:
         return file
     file.close()
-    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    why = f"it has more than {most:,} bytes" if stat.S_ISREG(found.st_mode) else "it is no regular file"
+    raise OSError(errno.EINVAL, why, str(path))
+
+
+def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an ``.npz`` file that ``np.savez`` wrote; nothing in it can be larger than the file is.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a part is packed, or the parts claim to be larger than the file; damage has errors of its own.
+    """
+    with regular(path) as file:
+        content = file.read()  # an error from here on is none of the disk
+    with ZipFile(BytesIO(content)) as archive:
+        parts = archive.infolist()
+        if any(part.compress_type or part.flag_bits & 1 for part in parts):
+            raise ValueError("its parts must be stored as they are, as np.savez does")
+        if sum(part.file_size for part in parts) > len(content) or len({part.filename for part in parts}) < len(parts):
+            raise ValueError("its parts claim to be larger than the file, or have one name")
+        found = {}
+        for part in parts:
+            with archive.open(part) as member:
+                version = np.lib.format.read_magic(member)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(member)
+                if math.prod(shape) * max(dtype.itemsize, 1) > part.file_size:
+                    raise ValueError(f"{part.filename} has fewer bytes than an array of shape {shape}")
+            with archive.open(part) as member:
+                found[part.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+    return found
 
 
 def hold(file: IO[Any]) -> None:

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_envs.files import atomic
+from privbandit_envs.files import arrays_of, atomic, regular
 from privbandit_envs.validate import cut
 
 FOLDER = "PRIVBANDIT_DATA"
@@ -70,8 +70,8 @@ def load(path: Path, build: Build[T], what: str, command: str) -> T:
 def _load(path: Path, build: Build[Any], version: tuple[int, int]) -> Any:
     if not is_zipfile(path):
         raise ValueError("it is no .npz archive")
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return build(_facts(file), {name: file[name] for name in file.files if name != "facts"})
+    arrays = arrays_of(path)
+    return build(_facts(arrays), {name: array for name, array in arrays.items() if name != "facts"})
 
 
 def _facts(file: Any) -> Facts:
@@ -84,7 +84,7 @@ def _facts(file: Any) -> Facts:
 def facts_of(path: Path) -> Facts | None:
     """Return the facts of a prepared file without reading its arrays, or None if it is no such file."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with regular(path) as opened, np.load(opened, allow_pickle=False) as file:
             return _facts(file)
     except (OSError, *MALFORMED):
         return None

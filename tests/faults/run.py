@@ -21,6 +21,8 @@ Campaign = Callable[[Generator, Path, float], Iterator[str]]
 """Tries faults for so many seconds in a folder; yields "" for each that was survived, a sentence for each other."""
 SLOW = {"kills of a sweep, a run and an offline comparison": 5, "full disks": 3, "damaged folders": 2}
 """Kinds whose faults take seconds each get so many times the time of the others."""
+SIGNALLED = ("run", "sweep", "tune", "score", "cost", "log", "reproduce", "report")
+"""Commands that are stopped at 40 moments each."""
 LEAST = {
     "kills of a sweep, a run and an offline comparison": 12,
     "damaged folders": 20,
@@ -31,6 +33,7 @@ LEAST = {
     "plug-ins": 12,
     "outputs": 12,
     "odd pages and frontiers": 15,
+    **dict.fromkeys((f"signals at {name}" for name in SIGNALLED), 40),
 }
 """So many faults of a kind are tried at least, however slow the machine is, and ``OTHERS`` of all other kinds."""
 OTHERS = 100
@@ -49,6 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of all faults (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=480.0, help="for all kinds together (default: %(default)s)")
+    parser.add_argument("--least", type=int, help="so many faults of each kind (default: by kind)")
     parser.add_argument("--only", action="append", choices=tuple(kinds), help="a kind; may be repeated")
     chosen = parser.parse_args()
     names = chosen.only or list(kinds)
@@ -62,7 +66,8 @@ def main() -> int:
         for place, name in enumerate(names):
             tried, failed, started = 0, [], time.monotonic()
             rng = np.random.default_rng([chosen.seed, list(kinds).index(name)])
-            least, wanted = LEAST.get(name, OTHERS), unit * SLOW.get(name, 1)
+            least = chosen.least or LEAST.get(name, OTHERS)
+            wanted = unit * SLOW.get(name, 1)
             while tried == 0 or tried < least:  # a slow machine tries as many, for longer
                 before = tried
                 with tempfile.TemporaryDirectory(prefix="privbandit-faults-") as folder:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.random import PCG64, BitGenerator, Generator
 from numpy.typing import NDArray
 
-from privbandit_envs.files import atomic
+from privbandit_envs.files import arrays_of, atomic
 
 JSON_KEY = "json"
 Arrays = dict[str, NDArray[Any]]
@@ -160,9 +159,8 @@ def as_json(value: object, name: str = "the state") -> str:
 
 def read(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what ``write`` wrote; an OSError is the disk's, as a damaged file is read from memory."""
-    with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files if name != JSON_KEY}
-        return arrays, json.loads(str(file[JSON_KEY]))
+    arrays = arrays_of(Path(path))
+    return arrays, json.loads(str(arrays.pop(JSON_KEY)))
 
 
 def changed(config: object) -> str:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from privbandit_agents.cli import grammar
 from privbandit_agents.cli.process import TRACEBACK, interruption
 from privbandit_agents.experiments.text import paragraph, said, warned, width
-from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.experiments.usage import (
+    AGAINST,
+    UNFINISHED,
+    UsageError,
+    code_of,
+    sentence,
+    unwritten,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +89,12 @@ def app(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
         print(said(str(error)), file=sys.stderr)
-        code = 2
+        code = code_of(error.__cause__)
+    except (OSError, MemoryError) as error:  # of the machine, whatever was at work
+        if (stop := interruption(error)) is not None:
+            raise stop from None
+        print(said(sentence(error)), file=sys.stderr)
+        code = code_of(error)
     except BaseException as error:
         if (stop := interruption(error)) is None:
             raise
@@ -200,6 +213,7 @@ def cost_of(
     jobs: int | None,
 ) -> int:
     from privbandit_agents.cli.cost import cost
+    from privbandit_agents.experiments.store.locks import only_one
     from privbandit_agents.logs.record import Log
 
     check_users(users)
@@ -215,10 +229,11 @@ def cost_of(
         log = Log.from_table(file, **columns)  # type: ignore[arg-type]
     engine = engine_of("loky", jobs, None, 60.0, False)
     wanted = None if notions is None else [name.strip() for name in notions.split(",")]
-    found = cost(
-        log, budgets, wanted, out=folder, seeds=seeds, users=users, model=model, engine=engine, err=err(),
-        title=f"What privacy would cost: {file.name}",
-    )  # fmt: skip
+    with only_one(folder, "cost"):
+        found = cost(
+            log, budgets, wanted, out=folder, seeds=seeds, users=users, model=model, engine=engine, err=err(),
+            title=f"What privacy would cost: {file.name}",
+        )  # fmt: skip
     print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
     return found.code
 
@@ -260,9 +275,10 @@ def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: s
         where = None if engine == "loky" and jobs is None else engine_of(engine, jobs, address, 60.0, False)
         told = tuned(plan, folder, engine=where)
     for name, found in (told["final"] or {}).items():
-        good = "regret" in found
-        gave = f"regret {found['regret']:.6g}" if good else f"failed: {found['error']}"
-        print(*paragraph(f"{name}: {gave}" + (f" ± {found['error']:.2g} on held-out seeds" * good)), sep="\n")
+        gave = f"failed: {found['error']}"
+        if "regret" in found:
+            gave = f"regret {found['regret']:.6g} ± {found['error']:.2g} on held-out seeds"
+        print(*paragraph(f"{name}: {gave}"), sep="\n")
     failed = sum("error" in row for row in told["trials"]) + sum(
         "regret" not in one for one in (told["final"] or {}).values()
     )

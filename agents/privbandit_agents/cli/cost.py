@@ -1,7 +1,6 @@
 """``privbandit cost``: the cost of a promise of privacy, estimated from a log of decisions."""
 
 import base64
-import hashlib
 import html
 import io
 import json
@@ -38,7 +37,6 @@ Floats = NDArray[np.float64]
 AGENTS = {"joint": "auto-joint", "shuffle": "shuffle-linucb", "local": "auto-local", "reward": "reward-dp-linucb"}
 """The agent that plays for each notion of privacy."""
 REFERENCE = "linucb"
-WORLD = "world.npz"
 
 
 @dataclass(frozen=True)
@@ -145,11 +143,9 @@ def cost(
         raise UsageError(f"--epsilon must be numbers > 0; got {strange[0]:g}.")
     # the world
     folder.mkdir(parents=True, exist_ok=True)
-    made = world_in(folder, log, model, err)
+    made, env_kwargs = world_in(folder, log, model, err)
     with usage_errors("cost"):
         rows = policies(log, made)
-    world = str((folder / WORLD).absolute())
-    env_kwargs = {"source": world, "digest": digest_of(made)}
     n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
     # who plays
     env = from_simulator(made, n)
@@ -204,22 +200,18 @@ def from_simulator(made: Simulator, horizon: int) -> Any:
     return gym.make(LOG_ENV, source=made, horizon=horizon)
 
 
-def digest_of(made: Simulator) -> str:
-    """Return a digest of a world, so that results of another one are not taken for its own."""
-    digest = hashlib.sha256()
-    for array in (made.contexts, made.means, made.actions, made.rewards, made.weights):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
+def world_in(folder: Path, log: Log, model: str, err: Console | None) -> tuple[Simulator, dict[str, str]]:
+    """Return the log's world, and the arguments by which workers have it from a file that is named by its digest.
 
-
-def world_in(folder: Path, log: Log, model: str, err: Console | None) -> Simulator:
-    """Return the log's world; it is fitted anew, since the log may have changed, and written for the workers."""
+    It is fitted anew, since the log may have changed.
+    """
     if err is not None:
         err.print(f"fitting models of {len(log):,} rewards ...", highlight=False)
     with usage_errors("cost"):
         made = simulator(log, model)  # type: ignore[arg-type]
-    made.write(folder / WORLD)
-    return made
+    path = (folder / f"world-{made.digest}.npz").absolute()
+    made.write(path)
+    return made, {"source": str(path), "digest": made.digest}
 
 
 def policies(log: Log, made: Simulator) -> list[Row]:

@@ -5,7 +5,7 @@ import sys
 import traceback
 from contextlib import suppress
 
-from privbandit_agents.cli.process import TRACEBACK, heed_interrupts, interruption, lasting
+from privbandit_agents.cli.process import TRACEBACK, heed_interrupts, interruption, lasting, leave, speak_up
 
 OURS = "This is an error of ours: please report it as an issue of the project"
 READERS = (["report"], ["frontier"])
@@ -24,13 +24,14 @@ def main() -> None:
         elif sys.path[:1] in ([""], [os.getcwd()]):  # by ``python -m``
             del sys.path[0]
     heed_interrupts()
-    output, _ = lasting("stdout"), lasting("stderr")
+    output, errors = lasting("stdout"), lasting("stderr")
+    speak_up(" ".join(sys.argv[1:2])[:60], output, errors)
     code = ended()
     sys.stdout.flush()
     if output.lost is not None and not isinstance(output.lost, BrokenPipeError):
         print(f"the output could not be written: {output.lost.strerror}.", file=sys.stderr)
         code = code or 4
-    sys.exit(code)
+    leave(code)
 
 
 def ended() -> int:

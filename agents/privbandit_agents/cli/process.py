@@ -6,12 +6,18 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 SECONDS_TO_END = 30
 """Seconds that a stopped command has to end."""
+QUIET = 4.0
+"""Seconds without a word on a terminal after which a command says that it is at work."""
+LEAVING: list[int] = []
+"""The exit code, once the command has ended."""
 
 TRACEBACK = "PRIVBANDIT_TRACEBACK"
 """The environment variable that adds the traceback to the sentence of an error."""
@@ -20,12 +26,14 @@ TRACEBACK = "PRIVBANDIT_TRACEBACK"
 class Lasting(io.FileIO):
     """A stream that drops text if its reader has left or its disk is full.
 
-    ``lost`` is why.
+    ``lost`` is why; ``wrote`` is when it was written last.
     """
 
     lost: OSError | None = None
+    wrote = 0.0
 
     def write(self, data: Any) -> int:
+        self.wrote = time.monotonic()
         if self.lost is None:
             try:
                 return super().write(data)
@@ -47,8 +55,35 @@ def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
     return file
 
 
+def speak_up(verb: str, *files: Lasting) -> None:
+    """Say on stderr that work goes on: on a terminal after four seconds without a word, elsewhere after thirty.
+
+    After a minute it is said each minute.
+    """
+    started, quiet = time.monotonic(), QUIET if sys.stderr.isatty() else 30.0
+
+    def listen() -> None:
+        while not LEAVING:
+            time.sleep(0.5)
+            now = time.monotonic()
+            pause = quiet if now - started < 60 else 60.0
+            if now - max(started, *(file.wrote for file in files)) >= pause and not LEAVING:
+                print(f"privbandit {verb}: at work for {now - started:.0f} s.", file=sys.stderr)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with a code: it is done, so nothing interrupts it any more, and what hangs is left."""
+    LEAVING.append(code)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    later(SECONDS_TO_END, partial(os._exit, code))
+    sys.exit(code)
+
+
 def heed_interrupts() -> None:
-    """Make Ctrl-C end this process in any case, unless whoever started it had it ignored.
+    """Make Ctrl-C, and SIGTERM likewise, end this process in any case, unless whoever started it had it ignored.
 
     It raises KeyboardInterrupt as usual. One that is lost in a callback is raised again, and a process that is still
     there ``SECONDS_TO_END`` seconds later, since a lock is never released, ends at once.
@@ -56,6 +91,8 @@ def heed_interrupts() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupted)
         sys.unraisablehook = unraisable
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, interrupted)
 
 
 def interrupted(number: int, frame: FrameType | None) -> None:

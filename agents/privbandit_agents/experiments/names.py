@@ -67,8 +67,9 @@ def is_plain(value: object) -> bool:
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Make settings JSON-serialisable; unknown values become their type's name."""
-    return {key: plain(value) if is_plain(value) else f"<{type(value).__name__}>" for key, value in settings.items()}
+    """Make settings JSON-serialisable, in the order of their names; unknown values become their type's name."""
+    ordered = sorted(settings.items())
+    return {key: plain(value) if is_plain(value) else f"<{type(value).__name__}>" for key, value in ordered}
 
 
 def with_settings(name: str, settings: Mapping[str, Any]) -> str:

@@ -194,7 +194,6 @@ def concluded(study: Study, results: Results, failed: Sequence[str], folder: Pat
     if verdicts:
         tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
     pictures: list[Path] = []
-    remove_leftovers(folder / "*")
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])

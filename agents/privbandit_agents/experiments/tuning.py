@@ -7,8 +7,8 @@ stopped: the same seed asks for the same runs.
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,9 @@ from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.schema.yaml_text import content_of
-from privbandit_agents.experiments.store.locks import BusyError, lock
+from privbandit_agents.experiments.store.locks import only_one
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
-from privbandit_envs.files import atomic
+from privbandit_envs.files import atomic, remove_leftovers
 from privbandit_envs.validate import count, did_you_mean, shown
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
@@ -183,7 +183,8 @@ def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = Non
             keep()
         return float(row["regret"])
 
-    with only_one(folder):
+    with only_one(folder, "tuned"):
+        remove_leftovers(folder / "*")
         set_aside(folder / "tuned.json", say)
         sampler, pruner = optuna.samplers.TPESampler(seed=plan.seed), optuna.pruners.MedianPruner(n_startup_trials=3)
         study = optuna.create_study(sampler=sampler, pruner=pruner)
@@ -199,21 +200,6 @@ def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = Non
                 for name, kept in (("defaults", {}), ("tuned", best["settings"]))
             },
         )
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold the folder: two that tune at once would write one file."""
-    try:
-        with lock(folder, "tuned", wait=False):
-            yield
-            with suppress(OSError):
-                unfinished(folder, "tuned", "lock").unlink()
-                unfinished(folder, "tuned", "lock").parent.rmdir()
-    except BusyError:
-        raise UsageError(f"another process is tuning in {folder}; name another --out.") from None
-    except OSError as error:
-        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}.") from error
 
 
 def set_aside(path: Path, say: Say) -> None:

@@ -1,5 +1,6 @@
 """Bad usage in one sentence; this file loads with next to nothing, so that the command starts at once."""
 
+import errno
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -56,6 +57,13 @@ def at_line_of(error: BaseException) -> str:
     calls = [call for call in traceback.extract_tb(error.__traceback__)[2:] if "privbandit_envs" not in call.filename]
     own = [call for call in calls if not call.filename.startswith((*ours, "<"))]
     return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+
+
+def code_of(error: BaseException | None) -> int:
+    """Return the exit code of an error: ``UNFINISHED`` if a disk or the memory is full, else that of bad usage."""
+    full = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+    lack = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in full)
+    return UNFINISHED if lack else 2
 
 
 @contextmanager

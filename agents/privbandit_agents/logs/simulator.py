@@ -9,8 +9,10 @@ of ``logs.estimates.dr``, which the log's propensities make unbiased whatever th
 feedback and is judged by that reward. ``check_simulator`` compares the two for policies that are easy to name.
 """
 
+import hashlib
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +83,22 @@ class Simulator:
         return len(self.rewards)
 
     @cached_property
+    def digest(self) -> str:
+        """A digest of all that is in it, so that results of another world are not taken for its own."""
+        arrays, values = self.parts
+        found = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+        for name, array in arrays.items():
+            found.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
+
+    @property
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Its arrays and its other values, by name."""
+        every = {part.name: getattr(self, part.name) for part in fields(self)}
+        arrays = {name: value for name, value in every.items() if isinstance(value, np.ndarray)}
+        return arrays, {name: value for name, value in every.items() if name not in arrays}
+
+    @cached_property
     def visits(self) -> int:
         """How often one person comes at most; 1 if the log names nobody."""
         return 1 if self.persons is None else int(np.bincount(self.persons).max())
@@ -105,10 +123,7 @@ class Simulator:
 
     def write(self, path: Path) -> None:
         """Write ``.npz``, readable by its owner alone: it holds raw data."""
-        named = () if self.persons is None else ("persons",)
-        names = ("contexts", "means", "rivals", "actions", "rewards", "weights", "ahead", *named)
-        values = {name: value for name, value in vars(self).items() if name not in names}
-        state.write(path, {name: getattr(self, name) for name in names}, values, secret=True)
+        state.write(path, *self.parts, secret=True)
 
     @classmethod
     def read(cls, path: Path) -> "Simulator":
@@ -147,6 +162,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         raise ValueError(f"rewards must differ from user to user; all are {low:g}.")
     rewards = (log.rewards - low) / (high - low)
     axes = tuple(range(log.contexts.ndim - 1))
+    check_cells(log)
     scale = log.contexts.std(axis=axes)
     contexts = (log.contexts - log.contexts.mean(axis=axes)) / np.where(scale > 0, scale, 1.0)
     contexts = np.clip(contexts, -FARTHEST, FARTHEST)
@@ -178,6 +194,20 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         ahead,
         list(log.about.get("arms") or map(str, range(arms))),
     )
+
+
+def check_cells(log: Log) -> None:
+    """Raise ValueError for a cell that dwarfs its column, so that all other cells would count as equal."""
+    d = log.contexts.shape[-1]
+    names = log.about.get("features", [f"x{place}" for place in range(d)])
+    for place, column in enumerate(log.contexts.reshape(-1, d).T.astype(np.float64) / 2):
+        far = np.abs(column - np.median(column))
+        if 0 < np.quantile(far, 0.99) < 1e-6 * far.max():
+            row = int(far.argmax()) * len(log) // len(far)
+            raise ValueError(
+                f"feature {shown(names[place])} has a cell in row {row} that is a million times as far from the median "
+                "as 99 % of the cells, which would all count as equal: correct it, or leave the row out."
+            )
 
 
 def cross_fitted(
@@ -238,7 +268,7 @@ class LogProblem(ArmProblem):
 
     Args:
         source: a ``Simulator``, or the path of a file that it wrote.
-        digest: of that file, so that results are known to be of it; not read.
+        digest: of the simulator, so that results are known to be of it; a file with another one is refused.
         horizon: rounds an episode.
     """
 
@@ -248,6 +278,10 @@ class LogProblem(ArmProblem):
         made = Simulator.read(Path(source)) if isinstance(source, str) else source
         if not isinstance(made, Simulator):
             raise ValueError(f"source must be a Simulator, or the path of one; got {shown(source)}.")
+        if digest and digest != made.digest:
+            raise ValueError(
+                f"source must be the world with digest {shown(digest)}; that of the file is {made.digest}."
+            )
         self.made, self.n_rows = made, len(made)
         self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
         self.action_space = Discrete(made.means.shape[1])

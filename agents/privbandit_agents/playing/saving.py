@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.agent import Agent, AnyAgent
 from privbandit_agents.base.learning import AnyEnv
 from privbandit_agents.zoo.reading import ForeignModule, reading
 from privbandit_agents.zoo.registry import built, spaces_of
+
+SIZES = ("dim", "n_arms", "shared_context", "labels", "n_labels", "columns")
+"""What the spaces and the settings say, wherever it stands in a state."""
 
 
 def plays(agent: AnyAgent) -> str:
@@ -98,11 +101,13 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
         )
     try:
         _, fresh = agent.state()
-        for size in {"dim", "n_arms", "shared_context"} & fresh.keys():  # the spaces say these
-            if values["state"].get(size, fresh[size]) != fresh[size]:
-                raise ValueError(f"{size} must be {fresh[size]}")
+        for key, own in fresh.items():
+            if key.rpartition(".")[2] in SIZES and values["state"].get(key, own) != own:
+                raise ValueError(f"{key} must be {own}")
         agent.restore(arrays, values["state"])
         agent.restored()
+        if isinstance(agent, Agent) and agent.frozen_rounds() < 1:
+            raise ValueError("its counters have ended, and would never move on")
         ledger: Any = getattr(agent, "ledger", None)
         if hasattr(ledger, "spent"):
             ledger.spent()  # costs that are no numbers are refused here

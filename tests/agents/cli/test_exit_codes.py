@@ -244,7 +244,7 @@ def test_a_report_of_old_results_that_are_no_numbers_leaves_them_out(tmp_path: P
     write_result(tmp_path, nan_result(0))
     write_result(tmp_path, Finished(**{**vars(good), "arrays": {**good.arrays, "regret": np.array([1.0, 2.0])}}))
     shown = invoke("report", str(tmp_path))
-    assert "is not the result of its job; delete it and run the job again. It is left out." in shown.stderr
+    assert "is not the result of its job (its numbers" in shown.stderr and "again. It is left out." in shown.stderr
     assert shown.exit_code == 0 and "Linear-v0(dim=5), 20 users" in shown.stdout
 
 

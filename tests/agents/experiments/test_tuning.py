@@ -157,7 +157,7 @@ def test_a_job_that_fails_in_an_engine_is_a_failed_trial(tmp_path: Path) -> None
 
 def test_two_cannot_tune_in_one_folder(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
-    with only_one(tmp_path), pytest.raises(UsageError, match="another process is tuning"):
+    with only_one(tmp_path, "tuned"), pytest.raises(UsageError, match="another process is at work in"):
         tune(Plan(**SMALL), tmp_path, list[str]().append)
 
 

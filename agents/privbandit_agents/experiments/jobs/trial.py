@@ -35,7 +35,7 @@ from privbandit_agents.experiments.names import (
     with_settings,
 )
 from privbandit_agents.experiments.store.provenance import code
-from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.store.results import HUGE, Finished
 from privbandit_agents.playing.play import Result, play
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo import registry
@@ -244,10 +244,10 @@ def visits_of(env: gym.Env[Any, Any], users: int) -> int:
 
 
 def check_sums(curve: RegretCurve) -> None:
-    """Raise ValueError if regret or reward is no number, or beyond all numbers, at the last checkpoint."""
+    """Raise ValueError if regret or reward is no number, or its square is none, at the last checkpoint."""
     for name, sums in (("regret", curve.regret), ("reward", curve.reward)):
-        if not np.isfinite(sums[curve.passed - 1]):
-            raise ValueError(f"the {name} is not finite; the environment must give finite numbers with a finite sum.")
+        if not abs(sums[curve.passed - 1]) < HUGE:
+            raise ValueError(f"the {name} is not finite; the environment must give numbers with a sum below {HUGE:g}.")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from privbandit_agents.experiments.report.glance import Glance
 from privbandit_agents.zoo.entries import AGENTS
+from privbandit_envs.files import regular
 
 
 def audit_files(folder: Path) -> list[Path]:
@@ -36,7 +37,8 @@ def audit_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
 def told(path: Path) -> dict[str, Any] | None:
     """Return the content of an audit's file; None if the file is no audit's."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with regular(path, 10**6) as file:
+            content = json.loads(file.read().decode())
     except (OSError, ValueError, RecursionError):
         return None
     wanted = {"target", "claim", "epsilon", "refuted"}

@@ -1,18 +1,19 @@
 """One job: locked, run, stored; and how it ended."""
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Desk, Job
 from privbandit_agents.experiments.jobs.trial import Outcome, Trial
-from privbandit_agents.experiments.names import check_folder, result_path, unfinished
-from privbandit_agents.experiments.store.locks import BusyError, lock, started
+from privbandit_agents.experiments.names import check_folder, unfinished
+from privbandit_agents.experiments.store.locks import BusyError, lock
 from privbandit_agents.experiments.store.provenance import provenance
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 from privbandit_agents.experiments.usage import contained, on_one_line, sentence
-from privbandit_envs.files import remove_leftovers
 from privbandit_envs.wrappers import RegretCurve
 
 
@@ -80,16 +81,12 @@ def run_job(job: Job, desk: Desk, wait: bool = True) -> Finished:
     folder, sources = desk.folder, job.sources
     if (known := known_result(folder, job.name, job.settings, sources)) is not None:
         return known
-    again = started(folder, job.name)
     with lock(folder, job.name, wait):
         if (
             known := known_result(folder, job.name, job.settings, sources)
         ) is not None:  # another process held the lock
             return known
         snapshot = unfinished(folder, job.name, "npz")
-        if again:
-            for path in (snapshot, result_path(folder, job.name)):
-                remove_leftovers(path)
         ran = job.run(desk)
         done = Finished(job.kind, job.spec, job.settings, ran.arrays, ran.notes, {**provenance(), **sources})
         write_result(folder, done)
@@ -113,6 +110,17 @@ def attempt(job: Job, folder: Path, parent: int | None, save_every: float, wait:
         return Busy(job)
     except Exception as error:
         return Failure(job, sentence(error))
+
+
+def end_with(parent: int) -> None:
+    """Let this worker end within a second when its parent is gone, also while it computes or waits."""
+
+    def watch() -> None:
+        while True:
+            time.sleep(0.5)
+            leave_if_orphaned(parent)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def leave_if_orphaned(parent: int | None) -> None:

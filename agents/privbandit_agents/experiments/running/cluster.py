@@ -12,8 +12,8 @@ from privbandit_agents.experiments.usage import UsageError, missing_module
 
 KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 """Workers of Dask give freed memory back at once unless this is set; numpy is two to three times slower then."""
-NOISY = ("distributed.client", "distributed.core", "distributed.comm")
-"""Loggers that print tracebacks when a scheduler is gone; the caller gets an exception."""
+NOISY = tuple(f"distributed.{part}" for part in ("client", "core", "comm", "nanny", "scheduler", "worker"))
+"""Loggers that print lines when a scheduler or a worker is gone; the caller gets an exception."""
 
 
 @contextmanager

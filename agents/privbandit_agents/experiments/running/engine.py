@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from math import inf
 from multiprocessing import resource_tracker
@@ -21,12 +22,13 @@ from rich.console import Console
 
 from privbandit_agents.experiments.jobs.job import SAVE_EVERY, Job
 from privbandit_agents.experiments.names import check_folder, result_path
-from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all
+from privbandit_agents.experiments.running.attempt import Busy, End, Failure, attempt_all, end_with
 from privbandit_agents.experiments.running.cluster import dask_cluster
 from privbandit_agents.experiments.running.progress import Bar
 from privbandit_agents.experiments.store.locks import started
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
 from privbandit_agents.experiments.usage import sentence
+from privbandit_envs.files import remove_leftovers
 from privbandit_envs.validate import one_of
 
 BUNDLE = 0.5
@@ -37,6 +39,7 @@ Results = dict[str, Finished]
 """What jobs gave, by their names."""
 LOST = "the connection to the Dask scheduler was lost; results that are there are kept, and the same command goes on."
 ALONE = "this system shares no memory between processes (is there a /dev/shm?), so jobs run one by one, in this one."
+UNTOLD = "ignore:resource_tracker"
 DIED = "a worker process died, perhaps for lack of memory; run again with fewer jobs."
 
 
@@ -81,7 +84,8 @@ class Engine:
         elif self.kind == "loky":
             jobs = self.jobs or cpu_count()
             # seconds after which an idle worker leaves, as it must if this process was killed
-            with parallel_config("loky", inner_max_num_threads=1, idle_worker_timeout=20):
+            end = partial(end_with, os.getpid())
+            with parallel_config("loky", inner_max_num_threads=1, idle_worker_timeout=20, initializer=end):
                 yield {"n_jobs": max(jobs, 2), "pre_dispatch": 1 if jobs == 1 else 2 * jobs}
         else:
             with dask_cluster(self.address, self.jobs) as ahead:
@@ -110,6 +114,8 @@ def run_jobs(
     """
     folder, engine = Path(folder).absolute(), engine or Engine()
     check_folder(folder)
+    for inner in (folder, folder / "trials", folder / "unfinished"):
+        remove_leftovers(inner / "*")
     wanted = {job.name: job for job in jobs}
     ends: dict[str, Finished | Failure] = {}
     with Bar(wanted.values(), console or Console(quiet=True)) as bar:
@@ -129,6 +135,11 @@ def run_jobs(
             raise KeyboardInterrupt(text) from None
     with suppress(OSError):  # another sweep has jobs there
         (folder / "unfinished").rmdir()
+    gone = [name for name in wanted if isinstance(ends[name], Finished) and not result_path(folder, name).exists()]
+    for name in gone:
+        ends[name] = kept(wanted[name], ends[name], folder)
+    if gone:
+        warnings.warn(f"{len(gone)} results in {folder} were removed meanwhile; they were written again.", stacklevel=2)
     ordered = {name: ends[name] for name in wanted}
     results = {name: end for name, end in ordered.items() if isinstance(end, Finished)}
     return results, [end for end in ordered.values() if isinstance(end, Failure)]
@@ -206,13 +217,18 @@ def dispatched(jobs: Sequence[Job], folder: Path, engine: Engine, wait: bool) ->
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back; processes that start meanwhile never get it, as it is this one that stops them."""
+    """Hold Ctrl-C and SIGTERM back; processes that start meanwhile never get them: it is this one that stops them.
+
+    Nor do they print what they leave behind: they may outlive this process by a moment.
+    """
     if sys.platform == "win32":
         yield
         return
+    if UNTOLD not in sys.warnoptions:
+        sys.warnoptions.append(UNTOLD)  # which a tracker takes over
     for tracker in (resource_tracker, loky_tracker):  # their start would let Ctrl-C through again
         tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

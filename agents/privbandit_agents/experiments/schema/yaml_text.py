@@ -1,6 +1,7 @@
 """YAML 1.2 as people write it: ``1e-3`` is a number, ``1:30`` and dates are text, a repeated key is a mistake."""
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -8,14 +9,27 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from privbandit_agents.experiments.names import bare
 from privbandit_agents.experiments.usage import UsageError
+from privbandit_envs.files import regular
 from privbandit_envs.validate import did_you_mean
+
+MOST = 1_000_000
+"""Characters of the longest YAML that is read, and values that its aliases may stand for."""
 
 
 class Constructor(SafeConstructor):
-    """Leaves dates as they are written; names the line of a value that does not fit its tag."""
+    """Leaves dates as they are written; names the line of a value that does not fit its tag.
+
+    With aliases and merges a few lines can stand for more values than any memory holds: they are counted before.
+    """
+
+    def construct_document(self, node: Any) -> Any:
+        if size(node, {}) > MOST:
+            raise YAMLError(f"its aliases stand for more than {MOST:,} values")
+        return super().construct_document(node)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
@@ -51,10 +65,9 @@ def from_yaml(text: str) -> Any:
     reader = YAML(typ="safe", pure=True)
     reader.Constructor = Constructor
     try:
-        content = reader.load(text)
-        if size(content, {}) > 10**6:  # with aliases a few lines can stand for more values than any memory holds
-            raise ValueError("its aliases stand for more than 1,000,000 values.")
-        return content
+        if len(text) > MOST:
+            raise ValueError(f"it has more than {MOST:,} characters.")
+        return reader.load(text)
     except MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = str(error.problem).replace("found unhashable key", "a key must be a plain value")
@@ -68,21 +81,21 @@ def from_yaml(text: str) -> Any:
         raise ValueError(f"not YAML: {' '.join(str(error).split())}.") from None
 
 
-def size(content: object, known: dict[int, int]) -> int:
-    """Return how many values a content has, written out; an alias, which is one object many times, is looked at once.
+def size(node: Node, known: dict[int, int]) -> int:
+    """Return how many values a node has, written out; an alias, which is one node many times, is looked at once.
 
     Raises:
         RecursionError: it is in itself.
     """
-    if not isinstance(content, Mapping | list):
+    if isinstance(node, ScalarNode):
         return 1
-    if id(content) not in known:
-        known[id(content)] = -1
-        inner = content.values() if isinstance(content, Mapping) else content
-        known[id(content)] = 1 + sum(size(value, known) for value in inner)
-    if known[id(content)] < 0:
+    if id(node) not in known:
+        known[id(node)] = -1
+        inner = chain.from_iterable(node.value) if isinstance(node, MappingNode) else node.value
+        known[id(node)] = 1 + sum(size(value, known) for value in inner)
+    if known[id(node)] < 0:
         raise RecursionError
-    return known[id(content)]
+    return known[id(node)]
 
 
 def content_of(path: Path) -> Any:
@@ -92,7 +105,8 @@ def content_of(path: Path) -> Any:
         UsageError: it cannot be read.
     """
     try:
-        return from_yaml(path.read_text(encoding="utf-8"))
+        with regular(path, 4 * MOST) as file:
+            return from_yaml(file.read().decode())
     except FileNotFoundError:
         raise UsageError(f"no file {str(path)!r}; give the path of a YAML file.") from None
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from privbandit_agents.experiments.names import result_path, unfinished
+from privbandit_agents.experiments.usage import UsageError
 
 
 class BusyError(RuntimeError):
@@ -39,6 +40,24 @@ def lock(folder: str | Path, name: str, wait: bool = True) -> Iterator[None]:
     if result_path(folder, name).exists():
         with suppress(OSError):
             path.unlink()
+
+
+@contextmanager
+def only_one(folder: Path, name: str) -> Iterator[None]:
+    """Hold a folder: two at once that write the same files would mix them.
+
+    Raises:
+        UsageError: another process holds it, or nothing can be written there.
+    """
+    path = unfinished(folder, name, "lock")
+    try:
+        with lock(folder, name, wait=False):
+            yield
+            with suppress(OSError):
+                path.unlink()
+                path.parent.rmdir()
+    except BusyError:
+        raise UsageError(f"another process is at work in {folder}; wait for it, or name another --out.") from None
 
 
 def owner(path: Path) -> str:

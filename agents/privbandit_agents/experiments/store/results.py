@@ -3,36 +3,128 @@
 import hashlib
 import json
 import os
+import re
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from privbandit_agents.experiments.names import canonical, name_of, result_path
 from privbandit_agents.experiments.store.provenance import code
-from privbandit_envs.files import atomic
+from privbandit_agents.experiments.usage import on_one_line
+from privbandit_envs.files import atomic, regular
 
 SCHEMA = 4
+LARGEST = 2**27
+"""Bytes of the largest result that is read."""
 Floats = NDArray[np.float64]
 JSON = dict[str, Any]
-SPECS: dict[str, dict[str, tuple[type, ...]]] = {
-    "trial": {
-        **{"env": (str,), "agent": (str,), "horizon": (int,), "seed": (int,), "checkpoints": (int,)},
-        **{"env_kwargs": (dict,), "config": (dict,)},
-    },
-    "fit": {"world": (dict,), "method": (dict,), "epsilon": (int, float, type(None)), "replication": (int,)},
-}
-"""The keys and types of the spec of each kind of job."""
 PASSING = ("a worker process died", "MemoryError:")
 """How reasons begin that earlier versions stored, though another day they may not be true."""
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What no text of a result has: it could move the cursor of a terminal, or cannot be encoded."""
+HUGE = 1e150
+"""Sums of regret or reward lie below: their squares are numbers, too."""
+
+
+class Closed(BaseModel):
+    """A part of a result file: it has no other keys, and values have these very types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TrialJob(Closed):
+    """What a trial plays."""
+
+    env: str
+    agent: str
+    horizon: int = Field(ge=1, lt=2**53)
+    seed: int = Field(ge=0)
+    checkpoints: int = Field(ge=1)
+    env_kwargs: dict[str, Any]
+    config: dict[str, Any]
+
+
+class FitJob(Closed):
+    """What a fit learns from."""
+
+    world: dict[str, Any]
+    method: dict[str, Any]
+    epsilon: float | None
+    replication: int = Field(ge=0, lt=2**53)
+    shrink: int = 1
+
+
+class Promise(Closed):
+    """What an agent promises; null where it promises no such number."""
+
+    notion: str | None
+    epsilon: float | None = Field(ge=0)
+    delta: float | None = Field(ge=0)
+    rho: float | None = Field(ge=0)
+
+
+class TrialNotes(Closed):
+    """What is told of a trial."""
+
+    simulation: str
+    played: str = ""
+    privacy: str = ""
+    guarantee: Promise | None = None
+    visits: int = Field(1, ge=1, lt=2**53)
+    person: float = Field(0.0, ge=0)
+
+
+class FitNotes(Closed):
+    """What is told of a fit."""
+
+    reasons: list[str | None]
+
+
+class Sides(Closed):
+    """Settings with their defaults."""
+
+    env: dict[str, Any]
+    agent: dict[str, Any]
+
+
+class Parts(Closed):
+    """What both kinds of files have."""
+
+    settings: Sides
+    provenance: dict[str, str | None]
+
+
+class TrialParts(Parts):
+    """The content of a trial's file."""
+
+    kind: Literal["trial"]
+    job: TrialJob
+    notes: TrialNotes
+    arrays: dict[Literal["checkpoints", "regret", "reward", "mad", "mse", "static", "calls", "claimed", "seconds"], str]
+
+
+class FitParts(Parts):
+    """The content of a fit's file."""
+
+    kind: Literal["fit"]
+    job: FitJob
+    notes: FitNotes
+    arrays: dict[Literal["accuracy", "seconds"], str]
+
+
+SCHEMAS: TypeAdapter[TrialParts | FitParts] = TypeAdapter(Annotated[TrialParts | FitParts, Field(discriminator="kind")])
 
 
 class CorruptResultError(ValueError):
@@ -97,12 +189,8 @@ class Finished:
     @property
     def whole(self) -> bool:
         """Whether all is there: a trial's finite curves up to its horizon; a fit's numbers or reason at each point."""
-        spec = SPECS[self.kind]
-        typed = all(isinstance(self.job[key], types) for key, types in spec.items())
-        sides = all(isinstance(self.settings[side], dict) for side in ("env", "agent"))
         told = {"privbandit", "commit"} <= self.provenance.keys()
-        complete = self._whole_trial() if self.kind == "trial" else self._whole_fit()
-        return typed and sides and told and complete
+        return told and (self._whole_trial() if self.kind == "trial" else self._whole_fit())
 
     def _whole_trial(self) -> bool:
         users, curves = self.arrays["checkpoints"], [self.arrays["regret"], self.arrays["reward"]]
@@ -110,14 +198,13 @@ class Finished:
         increasing = len(users) > 0 and users[0] >= 1 and bool((np.diff(users) > 0).all())
         reached = increasing and lengths == {len(users)} and bool(users[-1] == self.job["horizon"])
         timed = self.arrays["seconds"].shape == (1,)
-        return reached and timed and bool(np.isfinite(curves).all()) and isinstance(self.notes["simulation"], str)
+        return reached and timed and bool((np.abs(curves) < HUGE).all())
 
     def _whole_fit(self) -> bool:
         points = prod(map(len, self.job["method"]["grid"].values()))
         could = ~np.isnan([self.arrays["accuracy"], self.arrays["seconds"]])
         ran = [reason is None for reason in self.reasons]
-        worded = all(isinstance(reason, str | None) for reason in self.reasons)
-        return worded and len(ran) == could.shape[1] == points and bool((could == ran).all())
+        return len(ran) == could.shape[1] == points and bool((could == ran).all())
 
 
 def encode(finished: Finished) -> bytes:
@@ -135,17 +222,44 @@ def header_of(body: bytes) -> bytes:
     return b'{"checksum":"%b","schema":%d}' % (hashlib.sha256(body).hexdigest().encode(), SCHEMA)
 
 
-def decode(body: bytes) -> Finished | None:
-    """Return the result that the second line holds, or None if it is not a whole one."""
+def decode(body: bytes) -> Finished:
+    """Return the result that the second line holds.
+
+    Raises:
+        ValueError: it is not a whole one; the message names the part.
+    """
+    parts = from_json(body)
     try:
-        parts = from_json(body)
-        texts = parts.pop("arrays")
-        arrays = {name: np.frombuffer(b64decode(text, validate=True), "<f8") for name, text in texts.items()}
+        SCHEMAS.validate_python(parts)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"][1:])
+        raise ValueError(f"{place or 'its kind'}: {first['msg']}"[:200]) from None
+    if CONTROL.search("".join(texts_in(parts))):
+        raise ValueError("a text has control characters")
+    try:
+        arrays = {
+            name: np.frombuffer(b64decode(text, validate=True), "<f8") for name, text in parts.pop("arrays").items()
+        }
         found = Finished(**parts, arrays=arrays)
-        dicts = all(isinstance(part, dict) for part in (found.job, found.settings, found.notes, found.provenance))
-        return found if dicts and found.whole else None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        return None
+        if found.whole:
+            return found
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise ValueError("its numbers are not those of such a job")
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield all texts in a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for inner in value.values():
+            yield from texts_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts_in(inner)
 
 
 def write_result(folder: str | Path, finished: Finished) -> Path:
@@ -170,17 +284,21 @@ def read_result(path: str | Path) -> Finished:
     """
     path = Path(path)
     try:
-        header, _, rest = path.read_bytes().partition(b"\n")
+        with regular(path, LARGEST) as file:
+            header, _, rest = file.read().partition(b"\n")
     except FileNotFoundError:
         raise
     except OSError as error:
         raise CorruptResultError(f"{path} cannot be read ({error}); delete it and run the job again.") from error
     body = rest[:-1]
     if header == header_of(body) and rest.endswith(b"\n"):
-        found = decode(body)
-        if found is not None and found.name == path.stem:
-            return found
-        raise CorruptResultError(f"{path} is not the result of its job; delete it and run the job again.")
+        try:
+            found, why = decode(body), "its name is that of another job"
+            if found.name == path.stem:
+                return found
+        except ValueError as error:
+            why = on_one_line(str(error))
+        raise CorruptResultError(f"{path} is not the result of its job ({why}); delete it and run the job again.")
     try:
         schema = json.loads(header)["schema"]
     except (ValueError, KeyError, TypeError, RecursionError):

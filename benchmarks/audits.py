@@ -14,7 +14,8 @@ Power comes from the file of the rows, else from the table, unless the default r
 
 ``--honest`` prints how often audits refute what keeps its promise, at 95 and at 99 %, both read from the same audits:
 400 audits with 1000 runs of each of twelve laws, and 40 at quick effort of each of eight agents, whose games are
-prepared once. Beside each number stands what one in a thousand such numbers exceeds if audits err as often as is said.
+prepared once; with ``--only NAME`` 200 of an agent of the zoo. Beside each number stands what one in a thousand such
+numbers exceeds if audits err as often as is said.
 
 ``--mistakes`` prints which of the agents with one mistake each are refuted, and whether the same agents without it are.
 """
@@ -211,11 +212,12 @@ def print_honest(only: Sequence[str] | None) -> int:
     heads = [part for level in laws.LEVELS for part in (f"refuted at {100 * level:g} %", "bound")]
     print(f"| law or agent | audits | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     for name in only or [*laws.LAWS, *HONEST]:
-        if name in HONEST:
-            agent, config = HONEST[name]
-            audits, found = 40, laws.accusations(games(agent, 1.0, config=config, effort="quick"), 40)
-        else:
+        if name in laws.LAWS:
             audits, found = 400, laws.accusations([laws.law_game(name)], 400, 1000)
+        else:
+            agent, config = HONEST.get(name, (name, {}))
+            audits = 40 if name in HONEST else 200
+            found = laws.accusations(games(agent, 1.0, config=config, effort="quick"), audits)
         bounds = {level: int(binom.isf(0.001, audits, 1 - level)) for level in found}
         cells = [f"{found[level]} | {bounds[level]}" for level in found]
         print(f"| {name} | {audits} | {' | '.join(cells)} |", flush=True)

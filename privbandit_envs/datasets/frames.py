@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset, encode
 from privbandit_envs.datasets.lines import table_rows
+from privbandit_envs.files import regular
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 if TYPE_CHECKING:
@@ -158,14 +159,19 @@ def parquet(path: Path) -> "polars.DataFrame":
         ValueError: it is damaged; of some damage pyarrow and polars have errors of their own.
     """
     import polars
-    import pyarrow  # noqa: F401 (polars names no extra of ours if it is missing)
+    from pyarrow.parquet import ParquetFile  # polars names no extra of ours if it is missing
 
-    content = BytesIO(path.read_bytes())
+    with regular(path) as file:
+        content = BytesIO(file.read())
     with HELD, open(os.devnull, "wb") as nowhere:
         stderr = os.dup(2)
         os.dup2(nowhere.fileno(), 2)  # a panic writes its backtrace there by itself
         try:
-            return polars.read_parquet(content, use_pyarrow=True)
+            found = ParquetFile(content).metadata
+            if found.num_rows * found.num_columns > max(2**27, 100 * len(content.getvalue())):
+                raise ValueError(f"it says it has {found.num_rows:,} rows, a hundred times its size")
+            content.seek(0)
+            return polars.read_parquet(content, use_pyarrow=True, pyarrow_options={"page_checksum_verification": True})
         except (OSError, polars.exceptions.PanicException) as error:  # a panic is no Exception, and ends a program
             raise ValueError(str(error)) from None
         finally:

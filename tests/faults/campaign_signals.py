@@ -47,7 +47,7 @@ ALL: Mapping[str, list[str]] = {
     "report": ["report", "out"],
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-VOLATILE = re.compile(r"second|rounds.s|users.s|memory|speed|rate_s|date")
+VOLATILE = re.compile(r"second|per_s|rounds.s|users.s|memory|speed|rate_s|date")
 """Names of columns and keys that tell times and speeds."""
 SPEEDY = {"score": ("score.html", "score.png")}
 """Files that show speeds."""
@@ -79,9 +79,9 @@ def content(path: Path) -> Any:
         )
     if path.suffix == ".json":
         return steady(json.loads(path.read_text()))
-    if path.suffix == ".md":
-        rows = [line.split("|") for line in path.read_text().splitlines()]
-        fast = [place for place, cell in enumerate(rows[0]) if VOLATILE.search(cell)]
+    if path.suffix in (".md", ".tex"):
+        rows = [line.split("|" if path.suffix == ".md" else "&") for line in path.read_text().splitlines()]
+        fast = [place for row in rows for place, cell in enumerate(row) if VOLATILE.search(cell)]
         return [[cell for place, cell in enumerate(row) if place not in fast] for row in rows]
     return path.read_bytes()
 

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.bounds.bets import choose
 from privbandit_agents.audits.claims import Claim, Floats, Game
-from privbandit_agents.audits.pairs.records import world_for
+from privbandit_agents.audits.pairs.records import Pair, world_for
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.registry import field_names, find, make
@@ -27,8 +27,6 @@ EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
 """By how much runs, of all kinds, are multiplied."""
 FEWEST_RUNS = 20
 """No audit has fewer runs."""
-VISITS = 43
-"""How often the person comes whose visits all have other records in the other world."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,14 @@ class Variant:
     values: dict[str, Any]
 
     def __call__(
-        self, name: str, config: dict[str, Any] | None = None, env: str | None = None, effort: str = "normal"
+        self,
+        name: str,
+        config: dict[str, Any] | None = None,
+        env: str | None = None,
+        effort: str = "normal",
+        values: Mapping[str, Any] | None = None,
     ) -> "AgentGame":
-        return self.game(name, config, env, effort, self.values)
+        return self.game(name, config, env, effort, {**self.values, **(values or {})})
 
     @property
     def besides(self) -> tuple["type[AgentGame] | Variant", ...]:
@@ -101,6 +104,8 @@ class AgentGame(Game):
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
     covers: Floats | None = None
     """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
+    answers: Sequence[float] = ()
+    """Further answers that are tried, each against the next."""
     scene: Any = None
     contrast: Any = None
 
@@ -149,13 +154,17 @@ class AgentGame(Game):
 
     def claimed(self) -> Claim:
         """Return the claim of the agent's guarantee: of rho, if it promises that, whatever it promises besides."""
-        promise = self.agent(0).guarantee
+        promise, claim = self.agent(0).guarantee, None
         if promise.rho is not None:
             delta = promise.delta or self.delta
-            return Claim(promise.epsilon or rho_to_epsilon(promise.rho, delta), delta, promise.rho)
-        if promise.epsilon is not None:
-            return Claim(promise.epsilon, promise.delta or 0.0)
-        raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+            claim = Claim(promise.epsilon or rho_to_epsilon(promise.rho, delta), delta, promise.rho)
+        elif promise.epsilon is not None:
+            claim = Claim(promise.epsilon, promise.delta or 0.0)
+        if claim is None:
+            raise ValueError(f"{self.name} promises neither epsilon nor rho: there is nothing to audit.")
+        if claim.empty:
+            raise ValueError(f"{self.name} claims {promise.words}, {claim.empty}.")
+        return claim
 
     def of_gaussian_noise(self) -> Claim | None:
         """Return the claim of purely Gaussian noise, if the agent declares that its noise is such; else None.
@@ -183,13 +192,14 @@ class AgentGame(Game):
             for k in order:
                 tried[k] = self.tried(scenes[k], math.ceil(self.effort * runs))
             order.sort(key=lambda k: tried[k][1], reverse=True)
-        self.place = best = order[0]
-        self.scene, self.contrast = scenes[best], tried[best][0]
+        self.scene, self.contrast = scenes[order[0]], tried[order[0]][0]
         if self.fits:
-            self.contrast = self.contrast_of(
-                *(seen[:, len(self.ready) :] for seen in self.paired(self.scene, self.fits))
-            )
-        self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs)"
+            seen = self.paired(self.scene, self.fits)
+            self.contrast = self.contrast_of(*(one[:, len(self.ready) :] for one in seen))
+        pairs = [pair for scene in scenes if isinstance(pair := getattr(scene, "pair", scene), Pair)]
+        told = np.unique([float(one) for pair in pairs for one in pair.records.feedback])
+        answers = ", ".join(f"{one:.3g}" for one in told)
+        self.pair = f"{self.scene.words} (the worst of {len(scenes)} pairs, by pilot runs; answers: {answers or 'any'})"
         if not any(len(contrast.kept) for contrast, _ in tried):
             self.blind, self.unseen = True, "anything: all that was looked at was the same in every run"
 

@@ -35,6 +35,12 @@ class Claim:
         return cls(epsilon, delta, gaussian_mu(epsilon, delta) ** 2 / 2)
 
     @property
+    def empty(self) -> str:
+        """Why the claim says nothing, in words: an agent that sends records as they are all but keeps it; else ""."""
+        nothing = self.delta >= 0.5 or self.epsilon > 50
+        return "which says nothing: claim an epsilon of at most 50, and a delta far below 1/2" if nothing else ""
+
+    @property
     def level(self) -> float:
         """The number that an audit bounds from below: rho if it is claimed, else epsilon."""
         return self.epsilon if self.rho is None else self.rho

@@ -24,6 +24,7 @@ def power(
     confidence: float = 0.95,
     repeats: int = 50,
     on_progress: Callable[[int], None] = lambda done: None,
+    times: int = 1,
 ) -> float:
     """Return which share of audits would refute a claim if the mechanism were that of another game.
 
@@ -38,20 +39,23 @@ def power(
         confidence: of the audits, in (0, 1).
         repeats: audits.
         on_progress: called with the number of runs done, of both worlds and both kinds.
+        times: how many times as many fresh runs the audits have as the other game is played.
     """
     pilot, alpha, refuted = pilot_runs(truth, count(runs=runs)), 1 - confidence, 0
     (zero, one), in_step = sample(truth, pilot + runs, rng, on_progress, 0)
     for start in range(0, repeats, 4):
         rows = rng.integers(len(zero), size=pilot)
-        bet = choose(claim, (zero[rows], one[rows]), alpha, runs, truth.canaries, in_step)
+        bet = choose(claim, (zero[rows], one[rows]), alpha, times * runs, truth.canaries, in_step)
         for _ in range(min(4, repeats - start)):
-            rows = rng.integers(len(zero), size=(2, runs))
+            rows = rng.integers(len(zero), size=(2, times * runs))
             told = bet.guess.told((zero[rows[0]], one[rows[int(not bet.together)]]), truth.canaries)
             refuted += refutes(bet, told, alpha)
     return refuted / repeats
 
 
-def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repeats: int = 50) -> float | None:
+def power_of_less_noise(
+    result: AuditResult, factor: float, rng: Generator, repeats: int = 50, times: int = 1
+) -> float | None:
     """Return which share of audits would refute the claim if there were less noise; None: the runs do not show it.
 
     The noise is that of ``factor`` times the claimed epsilon. Gaussian noise that is k times smaller puts two worlds,
@@ -65,6 +69,7 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
         factor: > 1.
         rng: of the repetitions.
         repeats: audits.
+        times: how many times as many runs these have.
     """
     if result.claim.rho is None:
         return None
@@ -72,7 +77,7 @@ def power_of_less_noise(result: AuditResult, factor: float, rng: Generator, repe
     for _ in range(repeats):
         drawn = told[rng.integers(len(told), size=len(told))]
         drawn = nearer(drawn, result.claim.nearer(factor))
-        refuted += refutes(result.bet, drawn[rng.integers(len(told), size=len(told))], alpha)
+        refuted += refutes(result.bet, drawn[rng.integers(len(told), size=times * len(told))], alpha)
     return refuted / repeats
 
 

@@ -1,7 +1,7 @@
 """Audits by name: mechanisms, and every private agent, by the game that its entry in the zoo names."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
@@ -118,6 +118,7 @@ def prepared(
     env: str | None = None,
     config: Mapping[str, Any] | None = None,
     effort: str = "normal",
+    answers: Sequence[float] = (),
 ) -> Iterator[Game]:
     """Yield the games of an audit target, each prepared when it is asked for.
 
@@ -132,6 +133,7 @@ def prepared(
         env: id of the environment that an agent is audited in; default: the game's choice.
         config: further settings of an agent; they win over ``epsilon`` and ``delta``.
         effort: ``"quick"``, ``"normal"`` or ``"long"``: how many users are served, whatever the machine.
+        answers: of users, that are tried besides the game's own: each is replaced by the next.
 
     Raises:
         ValueError: an unknown target, one without a published calibration, or an environment that does not fit.
@@ -155,10 +157,10 @@ def prepared(
     one_of(EFFORTS, effort=effort)
     if name not in TARGETS:
         asked = {"epsilon": epsilon, "delta": delta, "calibration": calibration}
-        yield from agent_games(name, asked, env, config or {}, effort)
+        yield from agent_games(name, asked, env, config or {}, effort, answers)
         return
-    if env or config:
-        raise ValueError(f"{name} is a mechanism: it has no environment and no settings.")
+    if env or config or answers:
+        raise ValueError(f"{name} is a mechanism: it has no environment, no settings and no answers.")
     target, as_published = TARGETS[name], calibration == "published"
     if as_published and not target.published:
         those = ", ".join(key for key, other in TARGETS.items() if other.published)
@@ -192,12 +194,10 @@ def stronger(
 
 
 def agent_games(
-    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str
+    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str, answers: Sequence[float]
 ) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
-    if config.get("people") is not None:
-        kinds += (by_shape(name, joint.PERSON, local.PERSON, shuffled.PERSON),)
     entry, known = find(name), field_names(find(name).load().Config)
     if not kinds:
         return
@@ -208,7 +208,7 @@ def agent_games(
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
     for kind in kinds:
-        played = kind(name, settings, env, effort)
+        played = kind(name, settings, env, effort, {"answers": answers})
         if kind is kinds[0] and entry.runs:
             played.runs = played.afforded(entry.runs)
         if not (kind.canaries and not played.canaries):
@@ -231,18 +231,12 @@ def game_classes(name: str) -> tuple[Kind, ...]:
         raise ValueError(f"{name} is no LocalAgent, ShuffleAgent or CentralAgent: it makes no promise to audit.")
     if entry.audit == CHECKS:
         return ()
-    shapes = joint.JointGame, local.LocalGame, shuffled.ShuffleGame
-    kind = resolve_name(entry.audit) if entry.audit else by_shape(name, *shapes)
+    shapes = {LocalAgent: local.LocalGame, ShuffleAgent: shuffled.ShuffleGame, CentralAgent: joint.JointGame}
+    general: Kind = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
+    kind = resolve_name(entry.audit) if entry.audit else general
     if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
-
-
-def by_shape(name: str, of_curators: Kind, of_devices: Kind, of_shufflers: Kind) -> Kind:
-    """Return the game for an agent of one of the three shapes."""
-    shapes = {LocalAgent: of_devices, ShuffleAgent: of_shufflers, CentralAgent: of_curators}
-    agent_class = find(name).load()
-    return next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
 
 
 def private_agents() -> list[str]:

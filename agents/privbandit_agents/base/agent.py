@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
+from inspect import isfunction
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 from weakref import WeakValueDictionary
 
@@ -288,11 +289,15 @@ class Agent(ABC, Generic[C]):
         """Let a subclass's ``select_action`` get contexts as numbers, whatever users send.
 
         Raises:
-            TypeError: the class defines ``present`` itself.
+            TypeError: the class defines ``present`` itself, or a method under the name of a base's value.
         """
         super().__init_subclass__(**named)
         if "present" in vars(cls):
             raise owned(cls)
+        for base in cls.__mro__[1:]:
+            named_there = vars(base).get("__annotations__", {}) if base.__module__.startswith(f"{__package__}.") else {}
+            for name in named_there.keys() & {key for key, value in vars(cls).items() if isfunction(value)}:
+                raise TypeError(f"{cls.__name__}.{name}() hides {base.__name__}.{name}, which is a value: rename it.")
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
         if "randomize" in vars(cls):  # no record decides whether a device warns, or stops at a warning
@@ -339,6 +344,11 @@ class Agent(ABC, Generic[C]):
         if people is not None:
             self.people_seen = Seen(people)
         self.begin()
+        for name in vars(self):
+            if isfunction(method := getattr(type(self), name, None)) and method.__module__.startswith(
+                f"{__package__}."
+            ):
+                raise TypeError(f"self.{name} hides {self.name}.{name}(), which others call: rename the attribute.")
         if self.people_seen is not None and self.guarantee.unit == "visit":
             self.guarantee = self.guarantee.per_person()
         self.ties = Ties(int(self.rng.spawn(1)[0].integers(2**62)))

@@ -34,6 +34,8 @@ STRONGER = 1.25
 """Factor on the claim for the true epsilon at which an audit reports its power."""
 FACTORS = (STRONGER, 1.5, 2.0)
 """The same, if the audit's own runs show it."""
+LARGE, HALF, SIZES = 2.0, 0.5, (4, 16, 64)
+"""An audit says nothing if it has less than this power at so many times the claim; larger sizes that are tried then."""
 
 
 def config_of(name: str, assignments: Sequence[str]) -> dict[str, Any]:
@@ -60,16 +62,19 @@ class Found(NamedTuple):
         power: share of such audits that refute the claim, by how many times the claim the true epsilon is; empty where
             no way to make it larger is known, or where nothing that the game looks at moved; None if it was not asked
             for or if the claim is refuted anyway.
+        enough: fresh runs from which on half of such audits refute the claim, if the truth is twice it and these runs
+            do not; 0: not known.
     """
 
     game: Game
     result: AuditResult
     power: dict[float, float] | None
+    enough: int = 0
 
 
 def audited(
     games: Sequence[Game],
-    truths: Callable[[], Sequence[Game] | None],
+    truths: Callable[[float], Sequence[Game] | None],
     power: bool,
     runs: int | None,
     seed: int,
@@ -82,7 +87,7 @@ def audited(
 
     Args:
         games: of the target.
-        truths: makes the same games with an epsilon that is ``STRONGER`` times as large.
+        truths: makes the same games with an epsilon that is so many times as large.
         power: whether to estimate it.
         runs: fresh runs of each world; None: by game.
         seed: of everything.
@@ -94,7 +99,8 @@ def audited(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1); got {confidence:g}.")
-    each, found, truth = 1 - (1 - confidence) / len(games), [], functools.cache(truths)
+    each, truth = 1 - (1 - confidence) / len(games), functools.cache(truths)
+    found: list[Found] = []
     announce(games, runs, seed, power, console)
     for k, game in enumerate(games):
         try:
@@ -104,7 +110,8 @@ def audited(
                 shares = {} if game.blind else powers_of(result, seed)
                 if not shares and not game.blind:
                     shares = played_power(game, truth, k, result, seed, console)
-                found[-1] = Found(game, result, shares)
+                size = 0 if shares.get(LARGE, 1.0) >= HALF else enough(game, truth, k, result, seed)
+                found[-1] = Found(game, result, shares, size)
         except KeyboardInterrupt:
             break
     return found
@@ -114,7 +121,16 @@ def verdict(found: Sequence[Found], confidence: float) -> str:
     """Return a line on the joint finding of a target's games, and a second one on presumptions, if any."""
     told, presumed = [one.result for one in found], [one.result.presumed for one in found if one.result.presumed]
     lines = [said(told, confidence, len(found) > 1)]
-    if STRONGER in (known := best_power(found)) and not any(result.refuted for result in told):
+    known, refuted = best_power(found), any(result.refuted for result in told)
+    if not refuted and known.get(LARGE, (1.0, ""))[0] < HALF:
+        sizes = [one.enough for one in found if one.enough]
+        later = (
+            f"from about {min(sizes):,} runs on it could (--runs)" if sizes else f"{SIZES[-1]} times the runs do not"
+        )
+        lines[0] = f"not auditable: of twice the claim an audit of this size finds {short(known[LARGE][0])}; {later}"
+    elif not refuted and all(one.power == {} and one.game.blind for one in found):
+        lines[0] = "not auditable: nothing that was looked at moved"
+    elif STRONGER in known and not refuted:
         share, part = known[STRONGER]
         lines[0] += f"; power at {STRONGER:g} times: {short(share)}" + (
             f" by {part}" if part and len(found) > 1 else ""
@@ -138,7 +154,8 @@ def said(results: Sequence[AuditResult], confidence: float, several: bool) -> st
     if best.refuted:
         by = f" by {best.name.partition(', ')[2]}" if several and ", " in best.name else ""
         return f"REFUTED{by}: {name} >= {short(bound)} at {100 * confidence:.6g} %"
-    return f"not refuted: strongest bound {short(bound)} of {name} {short(best.claim.level)}".replace(
+    by = f" by {best.name.partition(', ')[2]}" if several and ", " in best.name and best.bound else ""
+    return f"not refuted: strongest bound {short(bound)} of {name} {short(best.claim.level)}{by}".replace(
         "of epsilon ", "of "
     )
 
@@ -171,17 +188,44 @@ def powers_of(result: AuditResult, seed: int) -> dict[float, float]:
 
 
 def played_power(
-    game: Game, truths: Callable[[], Sequence[Game] | None], k: int, result: AuditResult, seed: int, console: Console
+    game: Game,
+    truths: Callable[[float], Sequence[Game] | None],
+    k: int,
+    result: AuditResult,
+    seed: int,
+    console: Console,
 ) -> dict[float, float]:
-    """Return the power by runs of the target with ``STRONGER`` times its epsilon; empty if there is no such target."""
-    truth, rng, runs = game.stronger(STRONGER), default_rng([seed, 1]), result.runs
-    if truth is None:
-        several = truths()
-        if several is None:
-            return {}
-        truth = several[k]
-    with progress_of("its power", plays(truth, runs), console) as show:
-        return {STRONGER: power_by_runs(game.claim, truth, runs, rng, result.confidence, on_progress=show)}
+    """Return the power by runs of the target with ``STRONGER`` times its epsilon, and with ``LARGE`` if that is little.
+
+    Empty if there is no such target.
+    """
+    found: dict[float, float] = {}
+    for factor in (STRONGER, LARGE):
+        truth = larger(game, truths, k, factor) if found.get(STRONGER, 0.0) < HALF else None
+        if truth is not None:
+            with progress_of("its power", plays(truth, result.runs), console) as show:
+                rng = default_rng([seed, 1])
+                found[factor] = power_by_runs(game.claim, truth, result.runs, rng, result.confidence, on_progress=show)
+    return found
+
+
+def larger(game: Game, truths: Callable[[float], Sequence[Game] | None], k: int, factor: float) -> Game | None:
+    """Return the k-th game with ``factor`` times its epsilon; None if there is none."""
+    truth = game.stronger(factor)
+    several = truths(factor) if truth is None else None
+    return truth if several is None else several[k]
+
+
+def enough(game: Game, truths: Callable[[float], Sequence[Game] | None], k: int, result: AuditResult, seed: int) -> int:
+    """Return from how many runs on half of the audits find ``LARGE`` times the claim; 0: it takes yet more."""
+    for times in SIZES:
+        share = power_of_less_noise(result, LARGE, default_rng([seed, 1]), 20, times)
+        if share is None and (truth := larger(game, truths, k, LARGE)) is not None:
+            rng = default_rng([seed, 1])
+            share = power_by_runs(game.claim, truth, result.runs, rng, result.confidence, 8, times=times)
+        if share is not None and share >= HALF:
+            return times * result.runs
+    return 0
 
 
 def announce(games: Sequence[Game], runs: int | None, seed: int, power: bool, console: Console) -> None:
@@ -222,7 +266,7 @@ def power_text(claim: Claim, power: dict[float, float]) -> str:
 
 def result_lines(found: Found, calibration: str) -> Iterator[str]:
     """Yield an audit's finding, where it looked and where it did not, and its power in words."""
-    game, result, power = found
+    game, result, power, _ = found
     rows = [("worlds", game.pair), ("looked at", game.seen), ("could not see", game.unseen)]
     rows.append(("claimed", claim_text(result.claim)))
     rows.append((f"found ({100 * result.confidence:.6g} %)", bound_text(result)))
@@ -264,7 +308,7 @@ def claimed_power(claim: Claim, false: NDArray[np.float64]) -> NDArray[np.float6
 
 def numbers_of(found: Found) -> dict[str, Any]:
     """Return an audit's finding and its power as JSON values."""
-    game, result, power = found
+    game, result, power, _ = found
     claim = {
         key: value if np.isfinite(value) else None for key, value in vars(result.claim).items() if value is not None
     }

@@ -430,6 +430,7 @@ def audit_target(
     effort: str,
     calibration: str,
     env: str | None,
+    answers: str,
     set: list[str] | None,
     seed: int,
     confidence: float,
@@ -444,13 +445,16 @@ def audit_target(
     with usage_errors("--runs"):
         runs = None if runs is None else at_most(10**8, runs=runs)
     with usage_errors("audit"):
+        from rich.text import Text
+
         from privbandit_agents.audits.registry import WATCH, games, stronger
         from privbandit_agents.cli import audit
 
         asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "env": env}
         asked |= {"config": audit.config_of(name, set or []), "effort": effort}
-        truths = partial(stronger, name, audit.STRONGER, **asked)
-        with err().status(f"pilot runs of {name}"):
+        asked["answers"] = [float(one) for one in answers.split(",") if one.strip()]
+        truths = partial(stronger, name, **asked)
+        with err().status(Text(f"pilot runs of {name}")):
             played = games(name, **asked)
         if not played:
             print(f"{name}: no game has power over its noise. What watches it: {WATCH}, by check_agent({name!r}, ENV).")

@@ -242,6 +242,7 @@ VERBS: dict[str, Verb] = {
             ),
             opt("--calibration", help="correct or published.  [default: correct]", default="correct", metavar="KIND"),
             opt("--env", help="Environment of an agent.  [default: the first it plays]", metavar="ID"),
+            opt("--answers", help="Further answers to try, comma-separated.", default="", metavar="A,A"),
             SET,
             opt("--seed", help="Seed of the audit.  [default: 0]", type=whole, default=0, metavar="N"),
             opt(

@@ -157,7 +157,7 @@ def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> tuple[bo
     try:
         played = games(name, epsilon, effort="quick" if quick else "normal")
         err.print(f"auditing {name} ...", highlight=False, markup=False)
-        found = audited(played, lambda: None, False, None, 0, 0.999, Console(quiet=True))
+        found = audited(played, lambda factor: None, False, None, 0, 0.999, Console(quiet=True))
         told = f"audit at epsilon = {epsilon:g}: {' '.join(verdict_of(found, 0.999).split())}."
         return any(one.result.refuted for one in found), told
     except Exception as error:

@@ -1,7 +1,7 @@
 """The conformance suite of agents, for this package's and for outsiders' alike.
 
-Three nouns: a *check* (one test of any agent), a *script* (a curator's publications, written down), a *twin* (an
-agent that replays them).
+Three nouns: a *check* (one test of any agent), a *script* (reports or publications, written down), a *twin* (an agent
+that replays them).
 
 Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in a test, or parametrise over ``CHECKS``
 for one test a check.
@@ -15,13 +15,14 @@ from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.people import check_people
-from privbandit_agents.testing.privacy import check_budgets, check_central, check_forks, check_local
+from privbandit_agents.testing.privacy import check_budgets
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import NotSeen, check_replay
 from privbandit_agents.testing.reports import check_reports
 from privbandit_agents.testing.runs import Check, environment, said_by
 from privbandit_agents.testing.shuffling import check_shuffle
-from privbandit_agents.zoo.registry import find, resolved
+from privbandit_agents.testing.twins import check_keys, check_local
+from privbandit_agents.zoo.registry import find, make, resolved
 
 __all__ = ["CHECKS", "NotSeen", "check_agent"]
 
@@ -45,7 +46,8 @@ def check_agent(name: str, env_id: str, horizon: int = HORIZON, *, audit: bool =
         AssertionError: a check failed, or the agent raised something in it; the message states the expectation.
     """
     __tracebackhide__ = True  # pytest shows the check that failed, not its way there
-    name, _ = resolved(name, environment(env_id, horizon), config)
+    name, _ = resolved(name, env := environment(env_id, horizon), config)
+    make(name, env, seed=0, **config)  # what cannot be made says so itself
     for check in checks_for(name):
         check(name, env_id, horizon, config)
     if audit:
@@ -71,14 +73,13 @@ CHECKS: tuple[Check, ...] = tuple(
         check_actions,
         check_frozen,
         check_resume,
-        check_forks,
+        check_keys,
         check_hostile_records,
         check_budgets,
         check_people,
         check_local,
         check_reports,
         check_shuffle,
-        check_central,
         check_replay,
         check_noise,
     )

@@ -1,17 +1,13 @@
 """Checks of every agent: seeds, actions, blocks of users, saving and loading."""
 
 import pickle
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.base.agent import Devices
 from privbandit_agents.playing.play import play
-from privbandit_agents.playing.saving import load, save
-from privbandit_agents.testing.runs import differing, environment, go_on, run, same_state
+from privbandit_agents.testing.runs import again, differing, environment, go_on, run, same_state
 from privbandit_agents.zoo.registry import make
 
 
@@ -77,14 +73,9 @@ def check_resume(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     agent = make(name, env, seed=3, **config)
     context, _ = env.reset(seed=3)
     context = go_on(env, agent, context, horizon // 2)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "agent.npz"
-        save(agent, path)
-        again = load(path, env, fork=False)
-    if isinstance(agent, Devices) and isinstance(again, Devices):
-        again.restore_devices(agent.devices_state())
-    assert same_state(agent, again), f"load() returned another state: {differing(agent, again)}"
+    loaded = again(agent, env)
+    assert same_state(agent, loaded), f"load() returned another state: {differing(agent, loaded)}"
     other = pickle.loads(pickle.dumps(env))
     go_on(env, agent, context, horizon // 4)
-    go_on(other, again, context, horizon // 4)
-    assert same_state(agent, again), f"the loaded agent went another way: {differing(agent, again)}"
+    go_on(other, loaded, context, horizon // 4)
+    assert same_state(agent, loaded), f"the loaded agent went another way: {differing(agent, loaded)}"

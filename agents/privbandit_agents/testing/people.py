@@ -1,18 +1,15 @@
 """Checks of agents with ``people``: only the first visit of each of n people counts, whatever happens in between."""
 
 import pickle
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.base.agent import AnyAgent, Devices
+from privbandit_agents.base.agent import Devices
 from privbandit_agents.base.people import Seen
 from privbandit_agents.playing.play import play
-from privbandit_agents.playing.saving import load, save
-from privbandit_agents.testing.runs import differing, environment, same_state
+from privbandit_agents.testing.runs import again, differing, environment, same_state
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.env import BanditEnv
 
@@ -33,8 +30,8 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     assert agent.people_seen is not None and promise.unit == "person" and "person" in promise.words, (
         f"with people={people} the guarantee must be to persons: let the base class count, and say unit='person'"
     )
-    if type(agent.people_seen) is not Seen:
-        return  # it counts all visits, in a way of its own
+    if type(agent.people_seen) is not Seen and not isinstance(agent, Devices):
+        return  # it counts all visits, in a way of its own, which is replayed
     # both serve the same visits; what returning people of the twin send is turned to nonsense
     env.reset(seed=17)
     rng = np.random.default_rng(17)
@@ -48,19 +45,19 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         twin.select_action(contexts)
         feedback = np.asarray(env.serve(actions).feedback, np.float64)
         agent.update(contexts, actions, feedback, ids)  # type: ignore[call-arg]
-        again = np.zeros(n, bool)
+        back = np.zeros(n, bool)
         for row, one in enumerate(ids.tolist()):
-            again[row] = one in came or len(came) == people
-            came |= set() if again[row] else {one}
-        nonsense = np.where(again.reshape(-1, *[1] * (contexts.ndim - 1)), np.nan, contexts)
-        twin.update(nonsense, actions, np.where(again, 1e9, feedback), ids)  # type: ignore[call-arg]
+            back[row] = one in came or len(came) == people
+            came |= set() if back[row] else {one}
+        nonsense = np.where(back.reshape(-1, *[1] * (contexts.ndim - 1)), np.nan, contexts)
+        twin.update(nonsense, actions, np.where(back, 1e9, feedback), ids)  # type: ignore[call-arg]
         assert same_state(agent, twin), (
             f"a person who returns counts: {differing(agent, twin)} depend on it; learn in curate(), randomize() "
             "and absorb() alone, which get first visits"
         )
         start += n
         if episodes < 2 and start > (episodes + 1) * horizon // 4:
-            agent, twin = (carried(one, env, saved=bool(episodes)) for one in (agent, twin))
+            agent, twin = (again(one, env) if episodes else pickle.loads(pickle.dumps(one)) for one in (agent, twin))
             episodes += 1
     counted = min(len(came), people)
     assert agent.people_seen is not None and agent.people_seen.counted == counted, (
@@ -68,19 +65,6 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         "by save and load"
     )
     in_blocks_and_steps(name, env_id, horizon, config)
-
-
-def carried(agent: AnyAgent, env: Any, saved: bool) -> AnyAgent:
-    """Return the agent after it was saved and loaded, or pickled."""
-    if not saved:
-        return pickle.loads(pickle.dumps(agent))  # type: ignore[no-any-return]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "agent.npz"
-        save(agent, path)
-        again = load(path, env, fork=False)
-    if isinstance(agent, Devices) and isinstance(again, Devices):
-        again.restore_devices(agent.devices_state())
-    return again
 
 
 def in_blocks_and_steps(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:

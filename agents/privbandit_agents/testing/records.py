@@ -7,8 +7,8 @@ import numpy as np
 
 from privbandit_agents.audits.pairs.attacks import PARTS, SECRET, Attack, attacks, finite, in_group, misfits
 from privbandit_agents.audits.pairs.records import Record
-from privbandit_agents.audits.views.reports import encoded
-from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.audits.views.reports import encoded, pieces
+from privbandit_agents.base.agent import AnyAgent, LocalAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.testing.runs import environment, released, same_parts, same_state, without_generators
 from privbandit_agents.zoo.registry import make
@@ -53,20 +53,24 @@ def attack_alone(agent: AnyAgent, user: Record) -> None:
     for attack in attacks(user):
         wild = attack.on(user)
         assert agent.action_space.contains(agent.select_action(wild[0])), f"no valid action for a hostile {attack.name}"
+        if isinstance(agent, LocalAgent):
+            sent, usual = (list(pieces(agent.randomize(*agent.records_of(*one)), 1)) for one in (wild, user))
+            kinds = [[part for part in parts if isinstance(part, bytes)] for parts in (sent, usual)]
+            assert kinds[0] == kinds[1], f"the report of a hostile {attack.name} has another structure"
         agent.update(*wild)
         assert finite(agent), f"a hostile {attack.name} left a state that is not finite"
 
 
 def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
-    """Send parts of other shapes: contexts and actions count as NaN; several answers are refused, without a trace."""
+    """Send parts of other shapes: they count as NaN, or several answers are refused, without a trace."""
     for attack in misfits(user):
-        before, answers = without_generators(agent), attack.part == 2
+        before = without_generators(agent)
         try:
             agent.update(*attack.on(user))
         except ValueError as error:
-            assert answers, f"{attack.name} stops its user, of whom others then know that it was malformed"
+            told = f"{attack.name} stops its user, of whom others then know that it was malformed"
+            assert attack.part == 2, told
             assert SECRET not in str(error), "an error shows a value of a record"
-        if answers:
             assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
             continue
         twin.update(*attack._replace(value=attack.harmless).on(user))

@@ -1,18 +1,20 @@
 """Short runs of an agent, and its state before and after."""
 
 import copy
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.audits.views.reports import encoded
 from privbandit_agents.audits.views.transcript import crowd
 from privbandit_agents.base.agent import AnyAgent, Devices
 from privbandit_agents.playing.play import Result, play
+from privbandit_agents.playing.saving import load, save
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded
 from privbandit_agents.zoo.registry import make
 
@@ -43,26 +45,21 @@ def go_on(env: Any, agent: AnyAgent, context: Any, rounds: int) -> Any:
     return context
 
 
+def again(agent: AnyAgent, env: Any) -> AnyAgent:
+    """Return the agent after it was saved and loaded, with the same generators."""
+    with tempfile.TemporaryDirectory() as folder:
+        save(agent, path := Path(folder) / "agent.npz")
+        loaded = load(path, env, fork=False)
+    if isinstance(agent, Devices) and isinstance(loaded, Devices):
+        loaded.restore_devices(agent.devices_state())
+    return loaded
+
+
 def serve(env: Any, agents: Sequence[AnyAgent], users: int) -> None:
     """Let the first agent choose for n users, and all agents learn from the same records."""
     for block in crowd(env, agents[0], users):
         for agent in agents:
             agent.update(block.contexts, block.actions, block.feedback)
-
-
-def made_by(env: Any, agents: Sequence[AnyAgent], users: int) -> list[Any]:
-    """Return what each agent makes of the same users next: their reports, or the next release."""
-    if isinstance(agents[0], Devices):
-        contexts = env.upcoming(40)
-        actions = np.asarray(agents[0].select_action(contexts))
-        feedback = env.serve(actions).feedback
-        return [agent.randomize(contexts, actions, feedback) for agent in agents]  # type: ignore[attr-defined]
-    before = copy.deepcopy(released(agents[0]))
-    while users and encoded(before) == encoded(released(agents[0])):
-        n = min(agents[0].frozen_rounds(), users)
-        serve(env, agents, n)
-        users -= n
-    return [released(agent) for agent in agents]
 
 
 def released(agent: AnyAgent) -> Any:
@@ -73,11 +70,6 @@ def parts(agent: AnyAgent) -> Parts:
     """Return a copy of an agent's state."""
     arrays, values = agent.state()
     return {key: array.copy() for key, array in arrays.items()}, copy.deepcopy(values)
-
-
-def keys(agent: AnyAgent) -> list[Any]:
-    """Return the states of the generators in an agent's state."""
-    return [value["state"] for value in agent.state()[1].values() if is_generator(value)]
 
 
 def without_generators(agent: AnyAgent) -> Parts:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from privbandit_agents.base.shuffling import ShuffleAgent
-from privbandit_agents.testing.runs import environment, parts, same_parts, without_generators
+from privbandit_agents.testing.runs import environment, parts, same_parts
+from privbandit_agents.testing.twins import scripted
 from privbandit_agents.zoo.registry import make
 
 Shuffling = ShuffleAgent[Any]
@@ -15,8 +16,8 @@ Shuffling = ShuffleAgent[Any]
 def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """The server of a ShuffleAgent sees whole batches in arbitrary order, and devices send equally many messages.
 
-    Nothing but reports draws from the devices' generator. While a batch is open nothing of it changes the server. Two
-    batches with equal numbers of messages of each kind are one: whoever sent them, in whatever order and portions.
+    While a batch is open nothing of it changes the server. Two batches with equal numbers of messages of each kind are
+    one: whoever sent them, in whatever order and portions.
     """
     env = environment(env_id, horizon)
     agent = make(name, env, seed=15, **config)
@@ -27,36 +28,28 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         n = agent.batch_size
         assert agent.frozen_rounds() == n, "a batch is open before its first user has come"
         contexts = env.upcoming(n)
-        actions = chosen(agent, contexts)
-        feedback = env.serve(actions).feedback
-        reports = reported(agent, contexts, actions, feedback)
+        actions = np.asarray(agent.select_action(contexts))
+        records = contexts, actions, np.asarray(env.serve(actions).feedback)
+        reports = reported(agent, *records)
         whole, mixed, open_batch = (copy.deepcopy(agent) for _ in range(3))
-        releases = agent.ledger.releases
-        forced(whole, reports, contexts, actions, feedback, n)
+        releases, before = agent.ledger.releases, parts(agent)
+        with scripted(whole, [reports]):
+            whole.update(*records)
         # the same messages, from other users with other records, in other portions
-        others = contexts[::-1], np.asarray(actions)[::-1], np.asarray(feedback)[::-1]
-        forced(mixed, dealt_otherwise(reports), *others, max(1, n // 3))
+        dealt, size = dealt_otherwise(reports), max(1, n // 3)
+        with scripted(mixed, [dealt[k : k + size] for k in range(0, n, size)]):
+            for k in range(0, n, size):
+                mixed.update(*(part[::-1][k : k + size] for part in records))
         assert same_parts(parts(whole), parts(mixed)), "the server knows who sent what, in which order, or a record"
         assert whole.ledger.releases == releases + 1, "a batch is one entry in the ledger, made when it is handed over"
         if n > 1:
-            before = parts(open_batch)
-            forced(open_batch, reports[:-1], contexts[:-1], actions[:-1], feedback[:-1], n)
+            with scripted(open_batch, [reports[:-1]]):
+                open_batch.update(*(part[:-1] for part in records))
             assert same_parts(before, parts(open_batch)), "the server learned from a batch that is not whole"
             assert open_batch.frozen_rounds() == 1, "frozen_rounds() must end with the batch"
         probe = env.upcoming(horizon // 10)
         assert np.array_equal(whole.select_action(probe), mixed.select_action(probe)), "equal bags, other actions"
         agent = whole
-
-
-def chosen(agent: Shuffling, contexts: Any) -> Any:
-    """Return the actions of a batch; fail if choosing them drew from the devices' generator, or kept a context."""
-    devices, before = agent.devices_state(), without_generators(agent)
-    actions = np.asarray(agent.select_action(contexts))
-    assert agent.devices_state() == devices, (
-        "select_action() drew from rng, which is the devices', or told the shuffler"
-    )
-    assert same_parts(before, without_generators(agent)), "select_action() keeps something in the server's state"
-    return actions
 
 
 def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> Any:
@@ -78,19 +71,3 @@ def dealt_otherwise(reports: Any) -> Any:
     """Return the same number of messages of each kind, sent by others: every kind is dealt out anew."""
     rng = np.random.default_rng(16)
     return np.stack([rng.permutation(column) for column in reports.T], axis=1)
-
-
-def forced(agent: Shuffling, reports: Any, contexts: Any, actions: Any, feedback: Any, portion: int) -> None:
-    """Update an agent whose devices send the given messages whatever the records are, some users at a time."""
-    start = 0
-
-    def scripted(*records: Any) -> Any:
-        nonlocal start
-        start += len(records[-1])
-        return reports[start - len(records[-1]) : start]
-
-    agent.randomize = scripted  # type: ignore[assignment, method-assign]
-    for k in range(0, len(feedback), portion):
-        part = slice(k, k + portion)
-        agent.update(contexts[part], actions[part], feedback[part])
-    del agent.randomize

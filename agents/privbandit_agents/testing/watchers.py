@@ -126,16 +126,13 @@ def releases_of(notes: list[Note]) -> list[Release]:
         together.setdefault(id(note.mechanism) if isinstance(note.mechanism, Counter) else -1 - at, []).append(at)
     found = []
     for places in together.values():
-        first, exact, released = notes[places[0]], *(joined(places, column) for column in columns(notes))
+        columns = [note.exact for note in notes], [note.released for note in notes]
+        first, exact, released = notes[places[0]], *(joined(places, column) for column in columns)
         price = getattr(first.mechanism, "cost", first.cost)
         if price is not None and price.gaussian:  # one currency for releases of all kinds
             price = replace(price, rho=price.rho + price.gaussian, gaussian=0.0)
         found.append(Release(first.mechanism, exact, released, price, first.group, places))
     return found
-
-
-def columns(notes: list[Note]) -> tuple[list[Any], list[Any]]:
-    return [note.exact for note in notes], [note.released for note in notes]
 
 
 def joined(places: list[int], values: list[Any]) -> Any:

@@ -317,7 +317,7 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:WITH_BATCHES",
+        "games.rewards:RewardGame",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",

@@ -25,12 +25,12 @@ def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Contrast, "of", counted)
     once = LocalGame("ldp-sgd", {"epsilon": 1.0})
-    scored_once, scenes = fitted.count(once.pilots // 2), len(once.scenes())
+    scored_once, scenes = fitted.count(once.pilots // 2), len([*once.scenes(), *once.late_scenes()])
     monkeypatch.setattr(LocalGame, "scored", AgentGame.scored)
     fitted.clear()
     again = LocalGame("ldp-sgd", {"epsilon": 1.0})
     assert scored_once < 0.8 * scenes and fitted.count(once.pilots // 2) == scenes
-    assert (once.place, once.pair) == (again.place, again.pair)
+    assert (once.scene.words, once.pair) == (again.scene.words, again.pair)
     seen = once.observed(once.scene, 0, 100, np.random.default_rng(0))
     np.testing.assert_array_equal(once.told(once.contrast, seen), again.told(again.contrast, seen))
 
@@ -45,11 +45,8 @@ def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
 def test_a_variant_has_other_values_and_no_further_games() -> None:
     first, windows = FIRST, find("sw-jdp-linucb").audit
     assert (first.part, first.times, first.delta, first.besides) == ("first release", 1, JointGame.delta, ())
-    assert first.game is JointGame and JointGame.times == 12 and len(JointGame.besides) == 3
-    assert [game.part for game in resolve_name(windows).besides] == [
-        "sums kept from the window before",
-        "users counted in the next window",
-    ]
+    assert first.game is JointGame and JointGame.times == 16 and len(JointGame.besides) == 3
+    assert resolve_name(windows).besides == ()
     game = Variant(LocalGame, {"pilots": 64, "heats": (), "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
     assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
 

@@ -18,8 +18,8 @@ from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent
 from privbandit_agents.local.trees.lpct import LPCT
 from privbandit_agents.local.trees.votes import LeafVotes
 from privbandit_agents.testing import HORIZON
-from privbandit_agents.testing.privacy import check_local
 from privbandit_agents.testing.reports import check_reports
+from privbandit_agents.testing.twins import check_local
 from privbandit_agents.zoo.entries import AGENTS
 
 RUNS = 20_000  # a fifth of the default, and fewer pilot runs: what is refuted here is so at full length

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from given import rng
+from privbandit_agents.audits.claims import Claim
 from privbandit_agents.audits.games.sparse import SparseGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
@@ -42,8 +43,9 @@ def test_audits_at_full_length(epsilon: float) -> None:
     assert not verdict.refuted and (epsilon < 5 or verdict.lower_bound > 0.2 * epsilon)
 
 
-def test_the_probes_read_the_estimate() -> None:
+def test_the_probes_read_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise the others hold the coordinates at a fifth, and one user of 256 moves each by 1/256."""
+    monkeypatch.setattr(Claim, "empty", "")
     played = SparseGame("fliphat", {"epsilon": 1e6})
     first, second = (played.play(world, 3, rng())[:, 1] for world in (0, 1))
     assert np.allclose(first - second, 2 * 10 / 256, rtol=0.1)

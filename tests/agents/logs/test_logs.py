@@ -11,7 +11,7 @@ from privbandit_agents import Explore, Log, ips, log, make, play, to_obp
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
-from privbandit_agents.testing.privacy import check_central, check_forks, check_local
+from privbandit_agents.testing.twins import check_keys, check_local
 
 SMALL: dict[str, Any] = {"n_arms": 4, "dim": 2, "horizon": 300}
 Check = Callable[[str, str, int, dict[str, Any]], None]
@@ -136,8 +136,8 @@ def test_bad_usage_is_one_sentence(case: int) -> None:
 
 
 CHECKS: list[tuple[Check, str]] = [
-    *((check, "explore-jdp-linucb") for check in (check_actions, check_frozen, check_resume, check_central)),
-    *((check, "explore-ldp-greedy") for check in (check_frozen, check_resume, check_local, check_forks)),
+    *((check, "explore-jdp-linucb") for check in (check_actions, check_frozen, check_resume, check_keys)),
+    *((check, "explore-ldp-greedy") for check in (check_frozen, check_resume, check_local, check_keys)),
     *((check, "explore-lints") for check in (check_actions, check_frozen, check_resume)),
 ]
 

@@ -16,8 +16,8 @@ from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base import state
 from privbandit_agents.joint.settings import COUNTERS
 from privbandit_agents.local.linear.ldp_greedy import LDPGreedy
-from privbandit_agents.testing.privacy import check_local
 from privbandit_agents.testing.runs import same_state
+from privbandit_agents.testing.twins import check_local
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import can_play, find
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from given import classification, clipped_derivatives
 from privbandit_agents import make
-from privbandit_agents.audits.pairs.three_labels import ThreeLabels
+from privbandit_agents.audits.games.servers import three_labels
 from privbandit_agents.audits.registry import private_agents
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.privacy.accounting.costs import pure, zcdp
@@ -38,7 +38,7 @@ def linear(**kwargs: Any) -> Any:
 WORLDS: dict[str, tuple[Any, Any, Any]] = {
     "linear": (linear(), np.full((2, 3), 0.5), (1.0, -1.0)),
     "labels": (classification(200), np.full(2, 0.7), (1.0, 0.0)),
-    "three labels": (ThreeLabels(200), np.full(2, 0.7), (1.0, 0.0)),
+    "three labels": (three_labels(200), np.full(2, 0.7), (1.0, 0.0)),
     "sets": (gym.make("privbandit/Assortment-v0", n_items=4, capacity=2, dim=2, horizon=200), np.eye(4, 3), (1.0, 0.0)),
     "arms": (gym.make("privbandit/Bandit-v0", n_arms=2, horizon=200), np.zeros(()), (1.0, 0.0)),
 }

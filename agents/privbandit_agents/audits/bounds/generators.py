@@ -1,10 +1,10 @@
 """Generators that know whom they spawned, so that an audit can compare the draws of two worlds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from numpy.random import PCG64, Generator
-
-from privbandit_agents.base.state import kept
+import gymnasium as gym
+from numpy.random import PCG64, Generator, RandomState
 
 
 class Watched(Generator):
@@ -27,7 +27,10 @@ def position(generator: Generator, made: Sequence[object], runs: int) -> list[ob
     """
     agents = made if len(made) < runs else []
     found: list[object] = [len(made)]
-    for one in (generator, *(own for agent in agents for own in generators(agent))):
+    for one in (
+        generator,
+        *(own for agent in agents for own in generators(vars(agent)).values() if isinstance(own, Generator)),
+    ):
         found += standing(one, runs)
     return found
 
@@ -41,12 +44,19 @@ def standing(generator: Generator, runs: int) -> Iterator[object]:
         yield from standing(child, runs)
 
 
-def generators(thing: object) -> Iterator[Generator]:
-    """Yield the generators among an agent's attributes, and among those of its parts; its devices' is one."""
-    if isinstance(own := getattr(thing, "rng", None), Generator):
-        yield own
-    for name, value in kept(thing):
-        if isinstance(value, Generator) and name != "rng":
-            yield value
-        elif hasattr(value, "__dict__") and not isinstance(value, Generator):
-            yield from generators(value)
+def generators(thing: object, path: str = "self.", within: tuple[object, ...] = ()) -> dict[str, Any]:
+    """Return the generators in a mapping, a list, or an object's attributes, and in their parts, by the way to them."""
+    found: dict[str, Any] = {}
+    parts = (
+        thing if isinstance(thing, Mapping) else dict(enumerate(thing[:100] if isinstance(thing, list | tuple) else ()))
+    )
+    if hasattr(thing, "__dict__") and not isinstance(thing, type | Mapping):
+        parts = vars(thing)
+    for name, value in list(parts.items()):
+        if isinstance(value, gym.Space):  # draws for whoever tries actions
+            continue
+        if isinstance(value, Generator | RandomState):
+            found[f"{path}{name}"] = value
+        elif len(within) < 6 and not callable(value) and not any(value is one for one in within):
+            found |= generators(value, f"{path}{name}.", (*within, value))
+    return found

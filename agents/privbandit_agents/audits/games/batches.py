@@ -1,10 +1,8 @@
 """The game of canaries with any joint agent: one in each batch of users."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.views.reports import solved
 from privbandit_agents.audits.views.transcript import added, changes, portions, transcript
 
-SCOUTS, PILOTS = 2, 400
+SCOUTS, PILOTS = 2, 300
 """Runs that show what coins move in each pair, and runs that show the noise."""
 
 
@@ -32,27 +30,23 @@ class BatchCanaries(AgentGame):
     canaries = 16
     seen = f"the releases after each of up to {canaries} batches of users, and later whenever users have doubled"
     unseen = "users who are neither first nor last of their batch, actions, and other pairs of records"
-    runs, budget = 1200, 400_000
+    runs, budget = 1000, 300_000
     presumes = True
-    company: Callable[[gym.Env[Any, Any]], Records] = staticmethod(drawn)
-    """Draws the others."""
-    after: int = 0
-    """Canaries come after this number of users."""
-    runs_of_few: ClassVar[int] = 6000
+    runs_of_few: ClassVar[int] = 4000
     last = False
 
     def prepare(self) -> None:
-        self.others = self.company(self.env)
+        self.others = drawn(self.env)
         self.times, self.width = self.changes()
         self.batches = len(self.times) - 1
-        self.places = [k for k in range(self.batches) if self.times[k] >= self.after]
+        self.places = list(range(self.batches))
         self.canaries = len(self.places)
         if not self.canaries:
             return
         while 2 * self.times[-1] <= self.most:
             self.times.append(2 * self.times[-1])
         self.users_a_run = 2 * self.times[-1]
-        scenes, self.pilots = joint_pairs(self.env, drawn(self.env), self.agent(0)), self.afforded(PILOTS)
+        scenes, self.pilots = joint_pairs(self.env, drawn(self.env), self.agent(0), self.answers), self.afforded(PILOTS)
         self.records = scenes[0].records
         noise = self.noise()
         some = np.unique(np.linspace(0, self.canaries - 1, 4).astype(int))

@@ -8,18 +8,20 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.schedules import ScheduleGame
 from privbandit_agents.audits.pairs.populations import populations
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, Records, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
-from privbandit_agents.audits.views.readings import STATISTICS, Exact, Layout, Readings
-from privbandit_agents.audits.views.transcript import Board, added, changes, portions, transcript
+from privbandit_agents.audits.views.readings import STATISTICS, Layout, Readings
+from privbandit_agents.audits.views.transcript import added, changes, portions, transcript
 from privbandit_agents.zoo.registry import spaces_of
 
 PROBES = 32
+LATE = 64, 512, 4096
+"""Numbers of users after whom the target comes in some scenes, if there are so many."""
 AMONG = (
     "contexts and answers of 0",
     "contexts beyond any clip",
@@ -29,17 +31,18 @@ AMONG = (
     "hardly any answers",
 )
 """Populations among whom the best pairs are tried once more."""
-RUNS_OF_PURE = 16_000
+RUNS_OF_PURE = 5000
 """Runs for claims of epsilon: one clear event shows more than many guesses."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Two records that the first user may have, and the users who come after; ``words`` describes these."""
+    """Two records that a user may have after some ``before``, and the users around; ``words`` describes these."""
 
     pair: Pair
     others: Records
     words: str
+    before: int = 0
 
 
 class JointGame(AgentGame):
@@ -48,58 +51,63 @@ class JointGame(AgentGame):
     It looks at each change of the policy at first, then whenever users have doubled. The probes, and the users who come
     after the target, are drawn from the environment. The pairs of records that are easiest to separate are also tried
     among users who hide them least: with records of zeros, or far beyond any clip.
-
-    With ``visits`` the target is a person who comes again and again, at the same times in both worlds, among others who
-    come once. What the person is offered is not looked at, as in every audit of a promise towards others.
     """
 
     part = "all releases"
-    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 12 times after the first user"
-    unseen = "targets after the first user, and other pairs of records"
+    seen = f"the releases, and the actions towards {PROBES} probe users, at up to 16 times after the target"
+    unseen = "most targets but the first user, users after the horizon, and other pairs of records"
     statistics = STATISTICS
     runs, budget = 1000, 200_000
-    pilots, fits = 20, 200
+    pilots, fits = 16, 200
     heats: ClassVar[Sequence[tuple[int, int]]] = ((4, 60),)
-    times: int = 12
-    among: int = 3
+    times: int = 16
+    among: int = 1
     """Pairs that are tried among all of ``AMONG``."""
-    visits: int = 0
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
         if self.times == 1 and self.claim.rho is None:  # canaries have less power
-            self.runs, self.budget = RUNS_OF_PURE, 640_000  # users of all runs
-        self.hidden, self.start = [np.zeros(0), np.zeros(0)], 0
+            self.runs, self.budget = RUNS_OF_PURE, 200_000  # users of all runs
         self.others = drawn(self.env)
         self.looks = self.trial()
-        self.ids = np.arange(1, self.looks[-1] + 1)
-        came = np.linspace(0, self.looks[-1] - 1, min(self.visits or 1, self.looks[-1])).astype(int)
-        self.ids[came] = 0  # the target
         self.users_a_run = self.looks[-1] + PROBES * len(self.looks)
         super().prepare()
 
     def trial(self) -> list[int]:
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
-        most = min(USERS_A_RUN, getattr(self.env.unwrapped, "horizon", USERS_A_RUN))
-        if self.visits:
-            return [2**k for k in range(most.bit_length()) if 2**k >= min(8, most)]
-        first = min(self.times, 8)  # looks at the first changes of the view; then users double from look to look
-        found = changes(self.agent(0), self.others[:most], self.others.contexts[:PROBES], first) or [most]
+        most = getattr(self.env.unwrapped, "horizon", USERS_A_RUN)
+        head, first = self.others[: min(most, USERS_A_RUN)], min(self.times, 8)
+        found = changes(self.agent(0), head, self.others.contexts[:PROBES], first) or [len(head.feedback)]
         while len(found) < self.times and found[-1] < most:
             found.append(min(2 * found[-1], most))
         return found
 
     def scenes(self) -> list[Scene]:
-        return [Scene(pair, self.others, pair.words) for pair in joint_pairs(self.env, self.others, self.agent(0))]
+        pairs = joint_pairs(self.env, self.others, self.agent(0), self.answers)
+        return [Scene(pair, self.others, pair.words) for pair in pairs]
 
     def further(self, best: list[Scene]) -> list[Scene]:
         found = populations(self.env, USERS_A_RUN, self.agent(0))
         some = [(name, found[name]) for name in AMONG if name in found]
+        late = [users for users in LATE if self.times > 1 and users < getattr(self.env.unwrapped, "horizon", 0)]
         return [
             Scene(scene.pair, others, f"{scene.words}, among {name}")
             for scene in best[: self.among]
             for name, others in [*some, ("users with the first record", scene.pair.users(0, USERS_A_RUN))]
+        ] + [
+            replace(scene, before=users, words=f"{scene.words}, after {users} users")
+            for scene in best[:2]
+            for users in late
         ]
+
+    def tried(self, scene: Scene, runs: int) -> tuple[Any, tuple[float, float]]:
+        """Try a scene; at first, among many, by the first looks alone."""
+        every = self.looks
+        self.looks = every[: 8 if runs == self.pilots else len(every)]
+        try:
+            return super().tried(scene, runs)
+        finally:
+            self.looks = every
 
     def paired(self, scene: Scene, runs: int) -> list[Floats]:
         """Return what pilot runs see in both worlds, whose agents have the same seeds.
@@ -113,8 +121,7 @@ class JointGame(AgentGame):
         return [self.table(*one, width) for one in found]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
-        hidden = Exact(self.hidden[0], self.hidden[1], self.layout.actions + self.start)
-        return Readings.of(zero, one, self.layout, hidden)
+        return Readings.of(zero, one, self.layout)
 
     def worth(self, held_out: tuple[Floats, Floats], alpha: float = 0.001) -> float:
         """Return the bound if it shows a fault, else 0."""
@@ -123,8 +130,8 @@ class JointGame(AgentGame):
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return how far apart the means of the releases are, by all runs: few of them may count the target at all."""
-        contrast, pure = self.contrast_of(*worlds), self.claim.rho is None and not self.claim.delta
-        return float(contrast.loss if pure else contrast.distance)
+        apart, pure = Readings.of(*worlds, self.layout, brief=True), self.claim.rho is None and not self.claim.delta
+        return float(apart.loss if pure else apart.distance)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         """Return the actions and then the releases of each run, as wide as in the pilot runs."""
@@ -133,15 +140,19 @@ class JointGame(AgentGame):
 
     def collected(self, scene: Scene, world: int, runs: int, rng: Generator) -> tuple[Floats, list[list[Floats]]]:
         """Return the actions of each run, as indicators of arms, (runs, a), and its releases at all times."""
-        users = self.script(scene, world)
-        found = [self.readings(self.fresh(rng), users, world) for _ in range(runs)]
+        users, found = self.script(scene, world), []
+        earlier = scene.others[np.arange(scene.before) % len(scene.others.feedback)]
+        for _ in range(runs):
+            agent = self.fresh(rng)
+            if scene.before:
+                agent.update(earlier.contexts, earlier.actions, earlier.feedback)
+            found.append(self.readings(agent, users))
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
 
     def script(self, scene: Scene, world: int) -> Records:
-        """Return the records of the users of a run: the target's among the others'."""
-        users, others = scene.pair.users(world, 1).then(scene.others), len(scene.others.feedback)
-        users = users[np.where(self.ids, 1 + np.arange(len(self.ids)) % others, 0)]
-        return replace(users, ids=self.ids) if self.visits else users
+        """Return the records of the users of a run: the target's and then the others'."""
+        others = scene.others[np.arange(1, self.looks[-1]) % len(scene.others.feedback)]
+        return scene.pair.users(world, 1).then(others)
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
@@ -151,19 +162,16 @@ class JointGame(AgentGame):
                 row[k, : len(release)] = release[:width]
         return np.column_stack([actions, released.reshape(len(told), -1)])
 
-    def readings(self, agent: Any, users: Records, world: int) -> tuple[list[Floats], list[Floats]]:
+    def readings(self, agent: Any, users: Records) -> tuple[list[Floats], list[Floats]]:
         """Serve users; return actions towards probes, and the release and all publications, at all times."""
-        acted, released, board, told = list[Floats](), list[Floats](), Board(), np.zeros(0)
+        acted, released, told = list[Floats](), list[Floats](), np.zeros(0)
         probes = self.others.contexts[:PROBES]
-        for look in transcript(agent, portions(users, self.looks), probes, board):
+        for look in transcript(agent, portions(users, self.looks), probes):
             if not look.users:
-                self.start = len(look.release)
                 continue
             told = added(told, look.news)
             acted.append(self.indicators(look.chosen))
             released.append(np.concatenate([look.release, told]))
-        if board.exact is not None:
-            self.hidden[world] = board.exact
         return acted, released
 
     def indicators(self, chosen: Any) -> Floats:
@@ -186,22 +194,7 @@ FIRST = Variant(
         "fits": 1000,
         "heats": ((8, 60), (4, 200)),
         "times": 1,
-        "among": 100,
-    },
-)
-PERSON = Variant(
-    JointGame,
-    {
-        "part": "all visits of a person",
-        "seen": f"the releases and actions towards probe users among {USERS_A_RUN} visits, {VISITS} of them of one "
-        "person",
-        "unseen": "other times of the person's visits, and records that differ from visit to visit",
-        "presumes": True,
-        "runs": 2000,
-        "fits": 600,
-        "heats": ((3, 100),),
-        "among": 0,
-        "visits": VISITS,
+        "among": 6,
     },
 )
 JointGame.besides = (FIRST, ScheduleGame, BatchCanaries)

@@ -5,20 +5,19 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import VISITS, AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Claim, Floats
-from privbandit_agents.audits.games.servers import NEW, Servers, layered, layered_pairs, new, sure, unsure, usual
-from privbandit_agents.audits.pairs.records import Pair, Records, drawn, pairs
+from privbandit_agents.audits.games.servers import NEW, Servers, late, layered, layered_pairs, sure, unsure, usual
+from privbandit_agents.audits.pairs.records import Pair, Records, answered, drawn, pairs
 from privbandit_agents.audits.pairs.scenes import allowed, local_pairs
 from privbandit_agents.audits.views.reports import Contrast, numbers, padded
-from privbandit_agents.base.people import Seen
 from privbandit_agents.base.state import rekey
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 
@@ -46,9 +45,6 @@ class LocalGame(AgentGame):
     The statistics are those of ``Contrast``, and the exact likelihood ratio if the agent's ``inputs`` give the values
     that its devices randomize. The servers do not change in the game, so that all reports have the same law.
 
-    With ``visits`` the device's person comes again and again, with the same record, and what is looked at is the sum of
-    all that the device sends.
-
     A promise of (epsilon, delta) is that of Gaussian noise if the agent's ``inputs`` hand the whole of it to one
     ``GaussianReport``.
     """
@@ -64,7 +60,7 @@ class LocalGame(AgentGame):
     servers: Callable[[AgentGame], Servers] = staticmethod(usual)
     pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
     """Of records that are tried with each server."""
-    visits: int = 0
+    easiest: Sequence[Pair] = ()
 
     def claimed(self) -> Claim:
         """Return the guarantee, as one of Gaussian type where a Gaussian report has all of it."""
@@ -83,25 +79,41 @@ class LocalGame(AgentGame):
 
     def stronger(self, factor: float) -> Self | None:
         other = super().stronger(factor)
-        if other is not None:
-            other.scene = next(islice(other.each_scene(), self.place, None))  # later servers are not made
+        if other is not None:  # later servers are not made
+            every = chain(other.each_scene(), other.late_scenes())
+            other.scene = next(scene for scene in every if scene.words == self.scene.words)
         return other
 
     def scenes(self) -> list[Scene]:
         return list(self.each_scene())
 
+    def further(self, best: list[Scene]) -> list[Scene]:
+        """Return the easiest pairs, and those of answers, with servers that have learned from many users."""
+        some = {pair.words: pair for pair in (*(scene.pair for scene in best[:2]), *self.pairs(self.env)[:1])}
+        self.easiest = list(some.values())
+        return list(self.late_scenes())
+
+    def late_scenes(self) -> Iterator[Scene]:
+        for words, _, server in () if self.world else late(self):
+            yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in self.easiest)
+
     def each_scene(self) -> Iterator[Scene]:
         """Yield what to try, server after server, each of which is made when it is asked for."""
         for words, env, server in self.servers(self):
-            mine = allowed(self.pairs(env), server)
+            mine = self.pairs(env)
+            mine = allowed([*mine, *answered(mine[0], self.answers)], server)
             yield from (Scene(server, pair, f"{pair.words}; {words}") for pair in mine)
-            if words.endswith(NEW) and not self.visits:
+            if words.endswith(NEW):
                 others = drawn(env)
                 silent = replace(others[:1], feedback=np.full(1, np.nan))  # one user, so that nothing hides noise
                 yield from (
                     Scene(server, pair, f"{pair.words}, and the next user's report{without}; {words}", following)
-                    for pair in allowed(pairs(env, others), server)
-                    for following, without in ((others[:1], ""), (silent, ", whose feedback is NaN"))
+                    for pair in allowed(pairs(env, others)[:5], server)
+                    for following, without in (
+                        (others[:1], ""),
+                        (silent, ", whose feedback is NaN"),
+                        (pair.users(0, 1), ", whose record is the first of the two"),
+                    )
                 )
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
@@ -120,10 +132,6 @@ class LocalGame(AgentGame):
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         least = 64  # users of a call: more than a report has parts
-        if self.visits:
-            most = max(least, 2**18 // self.visits)
-            calls = [max(least, min(most, runs - start)) for start in range(0, runs, most)]
-            return np.concatenate([self.visited(scene, world, devices, rng) for devices in calls])[:runs]
         users, agent = max(runs, least), self.devices(scene, rng)
         # what devices of a call share is seen if there are many calls
         each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
@@ -144,21 +152,12 @@ class LocalGame(AgentGame):
         agent.rng = rng.spawn(1)[0]
         return agent
 
-    def visited(self, scene: Scene, world: int, devices: int, rng: Generator) -> Floats:
-        """Return what devices send at all visits of their people: the ratio, and the sum of reports, (devices, D)."""
-        agent, sent = self.devices(scene, rng), scene.pair.users(world, devices * self.visits)
-        agent.people_seen = Seen(agent.config.people)
-        records = agent.records_of(sent.contexts, sent.actions, sent.feedback)
-        reported = agent.first_visits(records, np.tile(np.arange(devices), self.visits))
-        reports, rows = agent.randomize(*reported), len(reported[2])
-        columns = np.column_stack([self.known(scene)(reports, rows), numbers(reports, rows)])
-        return np.asarray(columns.reshape(rows // devices, devices, -1).sum(axis=0))
-
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:
         """Return the reports of users in one call, with the next users' reports if the scene has them."""
         sent = scene.pair.users(world, users)
         if scene.next is not None:
-            sent = in_turn(sent, scene.next[np.arange(users) % len(scene.next.feedback)])
+            both = sent.then(scene.next[np.arange(users) % len(scene.next.feedback)])
+            sent = both[np.arange(2 * users).reshape(2, -1).T.ravel()]  # one of these, one of those
         return agent.randomize(*agent.records_of(sent.contexts, sent.actions, sent.feedback))
 
     def known(self, scene: Scene) -> Callable[[Any, int], Floats]:
@@ -179,12 +178,6 @@ class LocalGame(AgentGame):
                 return np.asarray(np.clip(np.nan_to_num(first - second), -1e3, 1e3)[:, None])
 
         return told
-
-
-def in_turn(some: Records, others: Records) -> Records:
-    """Return the users of two groups of n in turn: one of these, one of those."""
-    order = np.arange(2 * len(some.feedback)).reshape(2, -1).T.ravel()
-    return some.then(others)[order]
 
 
 GRADIENTS = Variant(
@@ -217,19 +210,5 @@ LAYERED = Variant(
         "published": {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)},  # every bin counts as active
         "servers": layered,
         "pairs": layered_pairs,
-    },
-)
-PERSON = Variant(
-    LocalGame,
-    {
-        "part": "all visits of a person",
-        "seen": f"the sum of all that a device sends at {VISITS} visits of its person, to a new server",
-        "unseen": "other records, records that differ from visit to visit, and servers that have learned",
-        "settings": {"people": 2**20},
-        "heats": ((6, 2000), (3, 4000)),
-        "runs": 50_000,
-        "servers": new,
-        "pairs": lambda env: pairs(env, drawn(env)),
-        "visits": VISITS,
     },
 )

@@ -7,9 +7,7 @@ import numpy as np
 
 from privbandit_agents.audits.agents import AgentGame, Variant
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.counters import Decoder
-from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.base.agent import Array
 
 DIM, CANARIES = 8, 16
@@ -24,30 +22,10 @@ def of_estimates(agent: Any, released: Floats) -> Floats:
     return np.asarray(thetas * units[:, None] * (agent.config.shift * 2 * np.sqrt(dim)))
 
 
-def of_windows(agent: Any, released: Floats) -> Floats:
-    """Return the moments, up to a factor, in the releases of windows of one user: noise of one counter, then of two."""
-    return np.asarray(released[..., -1] * np.sqrt([1.0, *[2.0] * (len(released) - 1)])[:, None])
-
-
 def of_steps(agent: Any, released: Floats) -> Floats:
     """Return the sums of gradients in parameters (users, d), whose steps are so short that scores stay 0."""
     stiff = np.array([agent.stiffness(t) for t in range(1, len(released) + 1)])
     return np.cumsum(np.diff(released, axis=0, prepend=0.0) * stiff[:, None] / agent.config.rate, axis=0)
-
-
-def whitened(agent: Any, users: int, canaries: Array, columns: Array) -> Decoder:
-    """Return what decodes the releases of an agent's counter."""
-    return Decoder.of(agent.counter, users, canaries, columns)
-
-
-def in_two_windows(first: float) -> Callable[[Any, int, Array, Array], Decoder]:
-    """Return what adds up the readings of a canary's own window, times ``first``, and of the next one."""
-
-    def decoded(agent: Any, users: int, canaries: Array, columns: Array) -> Decoder:
-        projection = np.eye(users)[canaries + 1] + first * np.eye(users)[canaries]
-        return Decoder(projection, columns, np.zeros((len(canaries), len(canaries))))
-
-    return decoded
 
 
 class RewardGame(AgentGame):
@@ -73,13 +51,12 @@ class RewardGame(AgentGame):
     blocks: int = 1
     """Models of arms."""
     moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
-    decoded: Callable[[Any, int, Array, Array], Decoder] = staticmethod(whitened)
 
     def prepare(self) -> None:
         """Prepare how the canaries' rewards are read."""
         places = np.arange(self.canaries)
         columns = places // DIM % self.blocks * (DIM + 1) + places % DIM
-        self.decoder = self.decoded(self.agent(0), self.users, places, columns)
+        self.decoder = Decoder.of(self.agent(0).counter, self.users, places, columns)
         self.covers = self.decoder.covers
 
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -110,61 +87,12 @@ BLOCKS = Variant(
     },
 )
 RewardGame.besides = (BLOCKS,)
-CROWD = 2700
-"""Users: at epsilon = 1 two batches end among them."""
-BATCHES = Variant(
-    BatchCanaries,
-    {
-        # all others have one record, so that noise hides every other direction: the counter ends, and batches follow
-        "part": "batches after the counter",
-        "seen": "the sums of batches after the counter",
-        "unseen": "users who are neither first nor last of their batch, the counter, and other pairs of records",
-        "world": {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": CROWD},
-        "settings": {"growth": 34.0, "horizon": CROWD},
-        "company": lambda env: drawn(env, 1)[np.zeros(CROWD, int)],
-        "after": 1000,
-        "runs": 600,
-        "runs_of_few": 600,
-        "budget": 0,
-    },
-)
-WITH_BATCHES = Variant(RewardGame, {"besides": (BLOCKS, BATCHES)})
-ONE_USER = {
-    "pair": "reward 1 or -1 at a unit vector",
-    "canaries": DIM,
-    "users": DIM + 1,
-    "unseen": "longer windows, the Gram matrix, and other pairs of records",
-    "settings": {"growth": 1.001, "shift": 1e6, "window": 1, "horizon": 2 * CANARIES},
-    "runs": 800,
-    "moments": of_windows,
-}
-"""Windows of one user: every user counts in two releases, its own and the next one's. Each coordinate has a canary."""
-KEPT_SUMS = Variant(
-    RewardGame,
-    ONE_USER
-    | {
-        # were the noise of the first not in the second any more, they would be two looks at the same record
-        "part": "sums kept from the window before",
-        "seen": "the estimate in a canary's window of one user and in the next one, added up",
-        "decoded": in_two_windows(1.0),
-    },
-)
-COUNTED_AGAIN = Variant(
-    RewardGame,
-    ONE_USER
-    | {
-        # it has the record twice if a user is counted in the next window, too
-        "part": "users counted in the next window",
-        "seen": "the estimate in the window after a canary's window of one user",
-        "decoded": in_two_windows(0.0),
-    },
-)
 WINDOWS = Variant(
     RewardGame,
     {
-        "unseen": "further windows, the Gram matrix, and other pairs of records",
+        "unseen": "further windows, which are replayed, the Gram matrix, and other pairs of records",
         "settings": RewardGame.settings | {"window": 4 * CANARIES},
-        "besides": (KEPT_SUMS, COUNTED_AGAIN),
+        "besides": (),
     },
 )
 STEPS = Variant(

@@ -5,6 +5,7 @@ leave two active bins there, a large and a small one, whose released theta is so
 features lie in one of them or in the other.
 """
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,10 +17,10 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, drawn
 from privbandit_agents.audits.pairs.scenes import arms, local_pairs
-from privbandit_agents.audits.pairs.three_labels import ThreeLabels
 from privbandit_agents.base.agent import NEVER, labels_of_contexts
 from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import can_play, make, spaces_of
+from privbandit_envs import from_table
 
 Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]
 """Descriptions, worlds, and agents that stay as they are."""
@@ -38,9 +39,16 @@ def server(game: AgentGame, env: gym.Env[Any, Any]) -> Any:
 def new(game: AgentGame) -> Servers:
     """Yield a new server in the game's world, and one in a world of three labels if the agent plays that, too."""
     yield NEW, game.env, server(game, game.env)
-    more = ThreeLabels(WORLD_HORIZON)
+    more = three_labels(WORLD_HORIZON)
     if not labels_of_contexts(*spaces_of(game.env)) and can_play(game.name, more):
         yield f"three labels, {NEW}", more, server(game, more)
+
+
+def three_labels(horizon: int) -> gym.Env[Any, Any]:
+    """Return a small world in which a wrong answer reveals no label, which is the third of the first feature."""
+    x = np.random.default_rng(0).random((600, 2))
+    table = {"first": x[:, 0], "second": x[:, 1], "label": np.floor(3 * x[:, 0]).astype(int)}
+    return from_table(table, label="label", n_public=60, horizon=horizon)
 
 
 def usual(game: AgentGame) -> Servers:
@@ -50,6 +58,18 @@ def usual(game: AgentGame) -> Servers:
         learned, others = server(game, env), drawn(env)
         learned.update(others.contexts, others.actions, others.feedback)
         yield f"{words.removesuffix(NEW)}a server that has learned from {len(others.feedback)} users", env, learned
+
+
+def late(game: AgentGame) -> Servers:
+    """Yield servers of the game's world that have learned from ever more users, four horizons at least."""
+    others, agent, served = drawn(game.env), server(game, game.env), 0
+    horizon = max(4 * WORLD_HORIZON, getattr(agent.config, "horizon", None) or 0)
+    for users in (WORLD_HORIZON * 4**k for k in range(4)):
+        if users <= horizon:
+            more = others[np.arange(served, users) % len(others.feedback)]
+            agent.update(more.contexts, more.actions, more.feedback)
+            served = users
+            yield f"a server that has learned from {users} users", game.env, copy.deepcopy(agent)
 
 
 def sure(game: AgentGame) -> Servers:

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.pairs.records import USERS_A_RUN, Pair, drawn
+from privbandit_agents.audits.pairs.records import Pair, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.base.state import rekey
@@ -20,8 +20,6 @@ class ShuffleGame(AgentGame):
     The adversary knows the records of all others in the batch; of an agent with a setting ``honest``, also the coins of
     one other, or of all whom the setting allows. Messages in arbitrary order are no more than these numbers. Batches
     are small, so that there can be many: what hides a user does not depend on how many there are.
-
-    With ``visits`` one person and others throw their messages into the first batches in turn, so often each.
     """
 
     statistics = Contrast.statistics
@@ -33,15 +31,12 @@ class ShuffleGame(AgentGame):
     pilots, fits = 400, 4000
     heats: ClassVar = ((4, 1000),)
     presumes = True
-    visits: int = 0
 
     def scenes(self) -> list[Pair]:
         self.others = drawn(self.env)
-        return joint_pairs(self.env, self.others, self.agent(0))
+        return joint_pairs(self.env, self.others, self.agent(0), self.answers)
 
     def observed(self, scene: Pair, world: int, runs: int, rng: Generator) -> Floats:
-        if self.visits:
-            return np.stack([self.visited(scene, world, rng) for _ in range(runs)])
         agent = self.agent(0)
         rekey(agent, rng)
         agent.rng = rng.spawn(1)[0]  # the devices'
@@ -62,32 +57,3 @@ class ShuffleGame(AgentGame):
         feedback[first] = target.feedback
         messages = agent.randomize(*agent.records_of(contexts, actions, feedback))
         return np.asarray(messages.reshape(runs, kept, -1).sum(axis=1), np.float64)
-
-    def visited(self, scene: Pair, world: int, rng: Generator) -> Floats:
-        """Return the messages of a run, shape (kinds,)."""
-        agent, seen = self.fresh(rng), [np.zeros(1)]
-        learn, visits = agent.absorb, np.arange(2 * self.visits)
-
-        def absorb(bag: Any, size: int) -> None:
-            seen[0] = seen[0] + np.asarray(bag, float)
-            learn(bag, size)
-
-        agent.absorb = absorb
-        ids = np.where(visits % 2, 1 + visits, 0)
-        users = scene.users(world, 1).then(self.others)[np.where(ids, 1 + ids % len(self.others.feedback), 0)]
-        agent.update(users.contexts, users.actions, users.feedback, ids)
-        return seen[0]
-
-
-PERSON = Variant(
-    ShuffleGame,
-    {
-        "part": "all visits of a person",
-        "seen": f"the messages of the first {USERS_A_RUN // 16} visits' batches, every second visit one person's",
-        "runs": 2000,
-        "pilots": 40,
-        "fits": 600,
-        "heats": ((3, 200),),
-        "visits": USERS_A_RUN // 32,
-    },
-)

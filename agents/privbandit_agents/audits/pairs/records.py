@@ -1,6 +1,8 @@
 """Worlds that any agent may be audited in, and pairs of records that lie far apart there."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -24,6 +26,8 @@ USERS_A_RUN = 256
 """Users of a run at most, and users drawn to see records of every kind."""
 BEYOND = 1e6
 """Beyond any clip."""
+INSIDE = np.array([0.62, 0.31])
+"""Answers between the least and the most, as shares of the way: none lies on a grid that answers have."""
 
 
 class Record(NamedTuple):
@@ -96,7 +100,7 @@ def drawn(env: gym.Env[Any, Any], users: int = USERS_A_RUN, seed: int = 0) -> Re
 
 
 def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
-    """Return pairs of records far apart: in one of context, action and feedback, or in all of them.
+    """Return pairs of records far apart in one of context, action and feedback, or in all of them, and some between.
 
     Args:
         env: the world; its spaces limit how far contexts and actions may be apart.
@@ -117,8 +121,23 @@ def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
             (low, one, most),
             (high, other, least_of_other),
         ),
+        "a context that was drawn or the middle of all": (
+            (drawn_context, one, most),
+            (((low + high) / 2).astype(low.dtype), one, most),
+        ),
     }
-    return [Pair(words, Records(*(np.array(part) for part in zip(*two, strict=True)))) for words, two in found.items()]
+    made = [Pair(words, Records(*(np.array(part) for part in zip(*two, strict=True)))) for words, two in found.items()]
+    inside = np.flatnonzero(one)[-1:] if isinstance(env.action_space, Assortments) else least + INSIDE * (most - least)
+    return [*made, *answered(made[0], np.append(most, inside))]
+
+
+def answered(pair: Pair, answers: Iterable[Any]) -> list[Pair]:
+    """Return a pair's first record with each two successive answers."""
+    alike = pair.users(0, 2)
+    return [
+        Pair(f"answers {one:.4g} or {other:.4g}", replace(alike, feedback=np.array([one, other])))
+        for one, other in pairwise(answers)
+    ]
 
 
 def corners(env: gym.Env[Any, Any], seen: Records) -> tuple[Array, Array]:

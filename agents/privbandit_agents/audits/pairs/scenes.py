@@ -1,7 +1,7 @@
 """Pairs of records for devices: one for each part of a record that a report may reveal, and the parts together."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from privbandit_agents.audits.pairs.records import BEYOND, Pair, Records, corners, pairs
+from privbandit_agents.audits.pairs.records import BEYOND, Pair, Records, answered, corners, pairs
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
@@ -35,15 +35,17 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
     return found
 
 
-def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> list[Pair]:
+def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent, answers: Sequence[float] = ()) -> list[Pair]:
     """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip.
 
     Args:
         env: the world.
         seen: records drawn there.
         agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
+        answers: further ones that are tried.
     """
     shape, found = env.observation_space.shape or (), pairs(env, seen) + absent(seen)
+    found += answered(found[0], answers)
     found += islice(wild(seen, (BEYOND,)), 4)
     if isinstance(env.action_space, Assortments):
         found += [*odd_sets(env.action_space, seen)]

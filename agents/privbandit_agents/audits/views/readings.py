@@ -10,12 +10,9 @@ from privbandit_agents.audits.views.reports import Contrast, solved
 
 STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
-    *(f"first release: {name}" for name in Contrast.statistics),
     "projection of all releases",
     "likelihood ratio of all releases, as if their noise were Laplace",
     "the clearest number of a release",
-    "to which exact value the first publication is nearer",
-    "how many times nearer",
 )
 """The statistics of each run's readings."""
 
@@ -46,51 +43,27 @@ class Layout(NamedTuple):
         return float(np.abs((noise[:, 1:] * noise[:, :-1]).mean(axis=0) / (sizes[1:] * sizes[:-1])).mean())
 
 
-class Exact(NamedTuple):
-    """Exact (noise-free) values of the first publication in the two worlds, and its offset in a reading.
-
-    The distances of a release from both separate the worlds best if noise is spherical, and they find noise that is
-    missing now and then, or too often small.
-    """
-
-    zero: Floats
-    one: Floats
-    start: int
-
-    def distances(self, seen: Floats) -> tuple[Floats, Floats]:
-        """Return how much farther readings (n, D) are from one than from the other: difference and log ratio (n,)."""
-        if not len(self.zero) == len(self.one) > 0:
-            return np.zeros(len(seen)), np.zeros(len(seen))
-        told = seen[:, self.start : self.start + len(self.zero)]
-        zero, one = (np.linalg.norm(told - value, axis=1) for value in (self.zero, self.one))
-        return one - zero, np.log((one + 1e-9) / (zero + 1e-9))
-
-
 class Readings(NamedTuple):
     """Statistics that two samples of actions and releases suggest.
 
     Attributes:
         everything: of actions and releases, coordinate by coordinate.
-        first: of the first release.
         layout: of the readings.
         center: of the releases' moves in the middle between the worlds, shape (D,).
         weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
         far: half of the difference of their means.
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
         clearest: which of them moves most, in units of its scale.
-        exact: values of the first publication.
         grown: by how much the noise of a number is larger in one of the worlds: logarithm of the ratio, less its error.
     """
 
     everything: Contrast
-    first: Contrast
     layout: Layout
     center: Floats
     weights: Floats
     far: Floats
     scale: Floats
     clearest: int
-    exact: Exact
     grown: float
 
     @property
@@ -109,9 +82,8 @@ class Readings(NamedTuple):
         return float(np.sum(2 * np.abs(self.far) / self.scale)) + 7.0 * -float(np.expm1(-self.grown))
 
     @classmethod
-    def of(cls, zero: Floats, one: Floats, layout: Layout, exact: Exact) -> "Readings":
-        """Compare samples of the two worlds, shapes (n, D)."""
-        first = [world[:, layout.actions : layout.actions + layout.width] for world in (zero, one)]
+    def of(cls, zero: Floats, one: Floats, layout: Layout, brief: bool = False) -> "Readings":
+        """Compare samples of the two worlds, shapes (n, D); if it is ``brief`` by distance and loss alone."""
         # releases add up, or do not, as their noise hangs less together from one to the next
         layout = min((layout._replace(adds=adds) for adds in (True, False)), key=lambda way: way.hanging(zero, one))
         moves = [layout.moves(world) for world in (zero, one)]
@@ -121,7 +93,7 @@ class Readings(NamedTuple):
         noise = np.concatenate(noises)
         weights = solved(noise, 2 * far[:, None])[:, 0]
         clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
-        everything, center = Contrast.of(zero, one), (means[0] + means[1]) / 2
+        center = (means[0] + means[1]) / 2
         # worlds that draw the same noise show the ratio of its sizes after few runs
         sizes = [np.abs(part).mean(axis=0) + 1e-9 for part in noises]
         n = min(map(len, noises))
@@ -129,14 +101,13 @@ class Readings(NamedTuple):
         alike = np.clip((noises[0][:n] * noises[1][:n]).mean(axis=0) / squares[0] / squares[1], -1, 1)
         ratios = np.abs(np.log(sizes[0] / sizes[1])) - 2 * np.sqrt((1 - alike**2) / max(n, 1))
         grown = float(ratios.max(initial=0.0))
-        return cls(everything, Contrast.of(*first), layout, center, weights, far, scale, clearest, exact, grown)
+        everything = Contrast.of(zero[:1, :0], one[:1, :0]) if brief else Contrast.of(zero, one)
+        return cls(everything, layout, center, weights, far, scale, clearest, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of views (n, D), shape (n, 19)."""
+        """Return the statistics of views (n, D), shape (n, 10)."""
         layout = self.layout
-        first = self.first(seen[:, layout.actions : layout.actions + layout.width])
         apart = layout.moves(seen) - self.center
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
         single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
-        nearer = self.exact.distances(seen)
-        return np.column_stack([self.everything(seen), first, apart @ self.weights, ratio, single, *nearer])
+        return np.column_stack([self.everything(seen), apart @ self.weights, ratio, single])

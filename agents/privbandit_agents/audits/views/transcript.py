@@ -37,44 +37,28 @@ class Look(NamedTuple):
         return bool(len(self.news)) or not same
 
 
-class Board:
-    """A watcher of publications.
-
-    Attributes:
-        exact: value that the first publication hides, if its length is that of the published one; else empty.
-    """
-
-    def __init__(self) -> None:
-        self.news = list[Floats]()
-        self.exact: Floats | None = None
-
-    def __call__(self, made: Publication) -> Any:
-        released = made.draw()
-        self.news.append(numbers(released)[0])
-        if self.exact is None:
-            exact = np.append(self.news[0][:1], numbers(made.exact)[0, 1:])  # of the structure that is released
-            self.exact = exact if len(exact) == len(self.news[0]) else np.zeros(0)
-        return released
-
-
-def transcript(
-    agent: Any, script: Iterable[Records], probes: Array | None = None, board: Board | None = None
-) -> Iterator[Look]:
+def transcript(agent: Any, script: Iterable[Records], probes: Array | None = None) -> Iterator[Look]:
     """Serve an agent block after block of users; yield what is seen before the first and after each.
 
     Args:
-        agent: fresh.
+        agent: fresh; one that has a watcher keeps it.
         script: records of the users, who are served together block by block.
         probes: contexts towards which the agent acts at each look; None: at none.
-        board: keeps the first publication's exact value; an agent that has a watcher keeps that one.
     """
-    board, users = board or Board(), 0
+    told, users = list[Floats](), 0
+
+    def board(made: Publication) -> Any:
+        released = made.draw()
+        told.append(numbers(released)[0])
+        return released
+
     if isinstance(agent, Publisher) and agent.watcher is None:
         agent.watcher = board
 
     def look() -> Look:
         chosen = np.zeros(0) if probes is None else np.asarray(agent.select_action(probes))
-        news, board.news = np.concatenate([np.zeros(0), *board.news]), []
+        news = np.concatenate([np.zeros(0), *told])
+        told.clear()
         released = getattr(agent, "release", None)
         return Look(users, numbers(released)[0], news, agent.frozen_rounds(), chosen, released)
 

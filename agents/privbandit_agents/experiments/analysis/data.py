@@ -16,14 +16,25 @@ MOST_ROWS = 200_000
 
 
 def write_data(frame: pl.DataFrame, folder: Path) -> None:
-    """Write ``results.parquet``, and ``results.csv`` with the same rows unless they are too many."""
+    """Write ``results.parquet``, and ``results.csv`` with the same rows unless they are too many.
+
+    Pages of the first have checksums, which ``pyarrow.parquet.read_table(path, page_checksum_verification=True)`` and
+    the readers of this project look at.
+    """
     memory = BytesIO()  # so that a full disk is an error of the system, whatever polars makes of it
-    frame.write_parquet(memory)
+    frame.write_parquet(memory, use_pyarrow=True, pyarrow_options={"write_page_checksum": True})
     with atomic(folder / "results.parquet", "wb") as file:
         file.write(memory.getbuffer())
     short = frame if frame.height <= MOST_ROWS else shortened(frame)
     with atomic(folder / "results.csv") as file:
-        file.write(plain(short).write_csv())
+        file.write(inert(plain(short)).write_csv())
+
+
+def inert(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for CSV in which no text is a formula: an apostrophe stands before one."""
+    texts = pl.selectors.string()
+    formula = texts.str.contains(r"^([=@\t\r]|[+\-][^\d.i])")
+    return frame.with_columns(pl.when(formula).then(pl.lit("'") + texts).otherwise(texts).name.keep())
 
 
 def shortened(frame: pl.DataFrame) -> pl.DataFrame:

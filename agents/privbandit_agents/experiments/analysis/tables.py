@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from privbandit_agents.experiments.analysis.cells import VARIANT, Cells, world
+from privbandit_agents.experiments.analysis.data import inert
 from privbandit_agents.experiments.analysis.frame import PROMISES, as_frame
 from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.analysis.readings import FitReading, Results, runs_of
@@ -72,7 +73,7 @@ class Table:
 
 def write_tables(tables: Sequence[Table], folder: Path, name: str) -> None:
     """Write ``name.csv``, with all digits, and ``name.md`` and ``name.tex``, one table below the other."""
-    texts = {"csv": pl.concat([table.numbers for table in tables]).write_csv()}
+    texts = {"csv": inert(pl.concat([table.numbers for table in tables])).write_csv()}
     texts["md"] = "\n".join(table.markdown for table in tables)
     texts["tex"] = "\n".join(table.latex for table in tables)
     for suffix, text in texts.items():

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -32,8 +32,10 @@ PASSING = ("a worker process died", "MemoryError:")
 """How reasons begin that earlier versions stored, though another day they may not be true."""
 
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What no text of a result has: it could move the cursor of a terminal, or cannot be encoded."""
+CONTROL = re.compile(
+    rb"(?i)(?<!\\)(?:\\\\)*\\(?:[bfr]|u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f]))|\x7f|\xc2[\x80-\x9f]"
+)
+"""What no text of a result has, as JSON: control characters, which could move the cursor of a terminal."""
 HUGE = 1e150
 """Sums of regret or reward lie below: their squares are numbers, too."""
 
@@ -86,23 +88,10 @@ class TrialNotes(Closed):
     person: float = Field(0.0, ge=0)
 
 
-class FitNotes(Closed):
-    """What is told of a fit."""
-
-    reasons: list[str | None]
-
-
-class Sides(Closed):
-    """Settings with their defaults."""
-
-    env: dict[str, Any]
-    agent: dict[str, Any]
-
-
 class Parts(Closed):
     """What both kinds of files have."""
 
-    settings: Sides
+    settings: dict[Literal["env", "agent"], dict[str, Any]] = Field(min_length=2)
     provenance: dict[str, str | None]
 
 
@@ -120,7 +109,7 @@ class FitParts(Parts):
 
     kind: Literal["fit"]
     job: FitJob
-    notes: FitNotes
+    notes: dict[Literal["reasons"], list[str | None]]
     arrays: dict[Literal["accuracy", "seconds"], str]
 
 
@@ -235,7 +224,7 @@ def decode(body: bytes) -> Finished:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"][1:])
         raise ValueError(f"{place or 'its kind'}: {first['msg']}"[:200]) from None
-    if CONTROL.search("".join(texts_in(parts))):
+    if CONTROL.search(body):
         raise ValueError("a text has control characters")
     try:
         arrays = {
@@ -247,19 +236,6 @@ def decode(body: bytes) -> Finished:
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise ValueError("its numbers are not those of such a job")
-
-
-def texts_in(value: object) -> Iterator[str]:
-    """Yield all texts in a JSON value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from value
-        for inner in value.values():
-            yield from texts_in(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from texts_in(inner)
 
 
 def write_result(folder: str | Path, finished: Finished) -> Path:

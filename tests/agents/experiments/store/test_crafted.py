@@ -11,13 +11,19 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from privbandit_agents import load, load_results, make, save
 from privbandit_agents.base import state
+from privbandit_agents.experiments.analysis.data import inert, write_data
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
-from privbandit_agents.experiments.store.results import Finished, header_of, write_result
+from privbandit_agents.experiments.store.results import Finished, header_of, read_result, write_result
+
+from privbandit_envs.datasets.frames import parquet
 
 LINEAR = "privbandit/Linear-v0"
 
@@ -62,6 +68,8 @@ CRAFTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "curves of 1e300": lambda parts: parts["arrays"].update(regret=curves(1e300)),
     "curves without numbers": lambda parts: parts["arrays"].update(regret=curves(np.nan)),
     "a color of the terminal": lambda parts: parts["job"].update(agent="\x1b[31mred"),
+    "a byte that deletes": lambda parts: parts["notes"].update(privacy="none\x7f"),
+    "a return of the carriage": lambda parts: parts["job"]["config"].update(a="x\r"),
     "a horizon of 1.0": lambda parts: parts["job"].update(horizon=1.0),
     "a seed below 0": lambda parts: parts["job"].update(seed=-1),
     "a list for settings": lambda parts: parts.update(settings=[]),
@@ -76,6 +84,12 @@ def test_a_crafted_result_is_named_and_the_rest_of_the_folder_is_read(craft: str
     path = crafted(tmp_path, CRAFTS[craft])
     with pytest.warns(UserWarning, match=rf"{path.name} is not the result of its job \([^\n]+\); .* It is left out"):
         assert load_results(tmp_path)["seed"].unique().to_list() == [0]
+
+
+def test_texts_with_backslashes_and_of_any_script_are_read(tmp_path: Path) -> None:
+    trial = Trial(LINEAR, "uniform", 100, 3, {"dim": 2}, {"a": "\\u001b \\x1b é 漢 \U0001f600 a\tb\n"}, 2)
+    path = write_result(tmp_path, Finished(**{**vars(result(3)), "job": trial.spec}))
+    assert read_result(path).job == trial.spec
 
 
 def test_a_pipe_or_a_device_in_place_of_a_result_does_not_hang(tmp_path: Path) -> None:
@@ -137,3 +151,36 @@ def test_merges_that_stand_for_billions_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="more than 1,000,000 characters"):
         from_yaml("x" * 1_000_001)
     assert from_yaml("a: &a {x: 1}\nb: {<<: *a, y: 2}") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}}
+
+
+def test_flipped_bits_of_a_table_of_results_are_noticed(tmp_path: Path) -> None:
+    """Of 100 flipped bits at most 5, those in what the file says of itself, pass as other numbers."""
+    frame = pl.DataFrame({"regret": np.random.default_rng(0).random(300), "agent": ["a", "b"] * 150})
+    write_data(frame, tmp_path)
+    path, rng = tmp_path / "results.parquet", np.random.default_rng(1)
+    raw = path.read_bytes()
+    assert parquet(path).equals(frame)
+    unseen = 0
+    for _ in range(100):
+        changed = bytearray(raw)
+        changed[int(rng.integers(len(raw)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            unseen += not parquet(path).equals(frame)
+        except Exception:
+            continue
+    assert unseen <= 5
+
+
+@pytest.mark.wide
+def test_a_table_that_says_it_has_billions_of_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"x": pa.array(np.zeros(2**27 + 1, np.int8))}), path)
+    with pytest.raises(ValueError, match="a hundred times its size"):
+        parquet(path)
+
+
+def test_texts_that_are_formulas_stand_after_an_apostrophe() -> None:
+    frame = pl.DataFrame({"agent": ["=1+1", "@x", "+cmd", "-cmd", "-1", "+.5", "-inf", "a=b"], "n": [1] * 8})
+    assert inert(frame)["agent"].to_list() == ["'=1+1", "'@x", "'+cmd", "'-cmd", "-1", "+.5", "-inf", "a=b"]
+    assert inert(frame)["n"].to_list() == [1] * 8

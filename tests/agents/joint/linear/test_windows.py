@@ -6,14 +6,14 @@ import pytest
 from privbandit_agents import make, play
 from privbandit_agents.privacy.contributions.moments import pack
 from privbandit_agents.testing.loops import check_frozen, check_resume
-from privbandit_agents.testing.privacy import check_central, check_forks, check_local
 from privbandit_agents.testing.replay import check_replay
 from privbandit_agents.testing.runs import Check
+from privbandit_agents.testing.twins import check_keys, check_local
 
 SMALL = {"sw-linucb": {"window": 50}, "sw-jdp-linucb": {"window": 30}, "sw-ldp-linucb": {"window": 40}}
 PRIVATE: dict[str, tuple[Check, ...]] = {
-    "sw-jdp-linucb": (check_central, check_forks, check_replay),
-    "sw-ldp-linucb": (check_local, check_forks),
+    "sw-jdp-linucb": (check_keys, check_replay),
+    "sw-ldp-linucb": (check_local, check_keys),
 }
 CASES = [(check, name) for name in SMALL for check in (check_frozen, check_resume, *PRIVATE.get(name, ()))]
 

@@ -10,7 +10,7 @@ from privbandit_agents import make, play
 from privbandit_agents.local.linear.prec import KEPT, Generation, most_precise
 from privbandit_agents.privacy.contributions.moments import NORM, pack
 from privbandit_agents.testing import CHECKS
-from privbandit_agents.testing.privacy import check_local
+from privbandit_agents.testing.twins import check_local
 
 ILL: dict[str, Any] = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
 

@@ -66,6 +66,7 @@ class Plain(gym.Env[Any, Any]):
         return self.context, reward, False, False, {"own": 7}
 
 
+@pytest.mark.filterwarnings("ignore:.*declare public bounds")
 def test_a_plain_environment_is_played_through_the_adapter_that_the_refusal_names() -> None:
     with pytest.raises(ValueError, match=r"is not a bandit: .*AsBandit\(env, best=\.\.\.\) adds it\.$"):
         play(Plain(), make("linucb", Plain(), seed=0), horizon=10, seed=0)

@@ -275,7 +275,7 @@ def test_calls_are_made_when_the_released_determinant_has_grown_and_are_capped(
 
 @both
 def test_no_call_is_made_beyond_the_budget(name: str) -> None:
-    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 1e-12, calls=8, rho=1.0)
+    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 2e-9, calls=8, rho=1.0)
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     assert agent.calls == 8
@@ -321,7 +321,7 @@ def test_no_two_draws_of_noise_or_actions_are_the_same(name: str, monkeypatch: p
 
 @both
 def test_a_reload_gives_no_budget_back(name: str, tmp_path: Path) -> None:
-    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 1e-12, calls=8)
+    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 2e-9, calls=8)
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     save(agent, tmp_path / "agent.npz")

@@ -86,7 +86,8 @@ def test_the_scale_of_the_residuals_is_noised_at_its_share() -> None:
     measured = []
     for seed in range(2):
         agent.rng_noise = np.random.default_rng(seed)
-        measured.append(agent._measure_scale())
+        agent.batch += 1
+        measured.append(agent._measure_scale(np.array(agent.deviation)))
     assert measured[0] != measured[1]
 
 

@@ -86,7 +86,7 @@ LOAD = Entry.load
 
 
 @pytest.mark.filterwarnings("ignore::privbandit_agents.testing.replay.NotSeen")
-@pytest.mark.wide_at("LDPGreedy")
+@pytest.mark.wide_at("*LDPGreedy*")
 @pytest.mark.parametrize("counts", [All, Three])
 @pytest.mark.parametrize("kind", [pytest.param(JDPLinUCB, marks=pytest.mark.wide), LDPGreedy, ShuffleLinUCB])
 def test_an_agent_that_counts_more_visits_than_one_fails(

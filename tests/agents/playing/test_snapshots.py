@@ -91,7 +91,7 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     for path in left:
         path.write_bytes(b"half")
     run_jobs([trial], tmp_path, Engine(jobs=1, alone=True))
-    assert not any(path.exists() for path in left) and not list((tmp_path / "unfinished").iterdir())
+    assert not any(path.exists() for path in left) and not list(tmp_path.glob("unfinished/*"))
 
 
 @pytest.mark.wide

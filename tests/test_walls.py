@@ -119,7 +119,7 @@ WALLS = (
     Wall((A,), (*ZOO, f"{A}.logs", f"{A}.base", f"{A}.privacy", E), GYM),
     Wall(
         (f"{A}.zoo",),
-        (f"{A}.zoo", f"{A}.base", E),
+        (f"{A}.zoo", f"{A}.base", f"{PRIVACY}.accounting", E),
         GYM,
     ),
     Wall((f"{A}.zoo.auto",), (f"{A}.zoo", f"{A}.base", f"{A}.local.choice", E), GYM),
@@ -133,12 +133,16 @@ WALLS = (
     Wall(
         (f"{A}.logs",), (*ZOO, f"{A}.base", PRIVACY, E), GYM, lazily=frozenset({"polars", "sklearn", "threadpoolctl"})
     ),  # what was played, and what it says of other policies
-    Wall((f"{A}.testing",), (*ZOO, PRIVACY, f"{A}.base", f"{A}.audits.pairs", f"{A}.audits.views", E), GYM),
+    Wall(
+        (f"{A}.testing",),
+        (*ZOO, PRIVACY, f"{A}.base", *(f"{A}.audits.{room}" for room in ("pairs", "views", "bounds", "claims")), E),
+        GYM,
+    ),
     Wall((f"{A}.testing.audit",), (*ZOO, f"{A}.base", f"{A}.testing", f"{A}.audits", E), GYM),
     # audits: games -> bounds, views -> pairs; each of these is used alone, too
     Wall((f"{A}.audits.pairs",), (*ZOO, f"{A}.base", E), GYM),
     Wall((f"{A}.audits.views",), (f"{A}.audits.claims", f"{A}.audits.pairs", f"{A}.base", *PUBLIC_MATHS)),
-    Wall((f"{A}.audits.bounds",), (f"{A}.audits.claims", f"{A}.base", *PUBLIC_MATHS)),
+    Wall((f"{A}.audits.bounds",), (f"{A}.audits.claims", f"{A}.base", *PUBLIC_MATHS), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
     # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces", f"{A}.playing.board", f"{E}.files"), BENCH | NUMBERS),

@@ -33,7 +33,9 @@ def users(env: Any, n: int) -> tuple[Any, Any, Any]:
 def everything(agent: Any) -> str:
     """Return all that an agent and its devices keep, their generators too, as text."""
     arrays, values = agent.state()
-    kept = {name: [array.tobytes().hex(), str(array.dtype), array.shape] for name, array in arrays.items()}
+    kept: dict[str, Any] = {
+        name: [array.tobytes().hex(), str(array.dtype), array.shape] for name, array in arrays.items()
+    }
     kept |= {"values": values, "devices": agent.devices_state() if isinstance(agent, Devices) else None}
     return json.dumps(kept, sort_keys=True, default=str)
 
@@ -75,7 +77,7 @@ HORIZONS = ["jdp-linucb", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn", "dpmnl"
 @pytest.mark.parametrize("name", HORIZONS)
 def test_a_group_beyond_the_horizon_is_refused_whole(name: str, people: int | None) -> None:
     """Sent again in groups that fit, all of its people count."""
-    settings = {} if people is None else {"people": people}
+    settings: dict[str, Any] = {} if people is None else {"people": people}
     settings |= {"visits": "first"} if people is not None and name == "jdp-linucb" else {}
     agent, env = agent_of(name, **settings)
     records, ids = users(env, T + 2), np.arange(T + 2) + 200

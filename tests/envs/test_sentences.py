@@ -38,7 +38,7 @@ class Shop(ArmProblem):
         ({"contexts": "wide"}, r"Shop\.contexts\(\) must return shape \(\d+, 2\); got \(\d+, 5\)\."),
     ],
 )
-def test_a_wrong_shape_names_the_method(wrong: dict[str, str], sentence: str) -> None:
+def test_a_wrong_shape_names_the_method(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         BanditEnv(Shop, horizon=50, **wrong).reset(seed=0)
     BanditEnv(Shop, horizon=50).reset(seed=0)
@@ -66,6 +66,7 @@ class Plain(gym.Env[Any, Any]):
         return self.context, reward, False, False, {"own": 7}
 
 
+@pytest.mark.filterwarnings("ignore:.*declare public bounds")
 def test_a_plain_environment_is_played_through_the_adapter_that_the_refusal_names() -> None:
     with pytest.raises(ValueError, match=r"is not a bandit: .*AsBandit\(env, best=\.\.\.\) adds it\.$"):
         play(Plain(), make("linucb", Plain(), seed=0), horizon=10, seed=0)

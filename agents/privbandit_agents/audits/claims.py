@@ -198,7 +198,7 @@ class AuditResult:
         """The bound of epsilon; of a claim of rho, that of Gaussian noise with this rho, at the claim's delta."""
         if self.claim.rho is None or not self.bound or not self.claim.delta:
             return self.bound if self.claim.rho is None else 0.0
-        return gaussian_epsilon(self.claim.delta, math.sqrt(2 * self.bound))
+        return gaussian_epsilon(mu=math.sqrt(2 * self.bound), delta=self.claim.delta)
 
     @property
     def rho_bound(self) -> float | None:

@@ -135,7 +135,7 @@ class Guarantee:
         if self.notion == "local":
             return visits * epsilon if not self.delta else math.inf
         if gaussian and self.rho is not None and self.delta:
-            return gaussian_epsilon(self.delta, visits * math.sqrt(2 * self.rho))
+            return gaussian_epsilon(mu=visits * math.sqrt(2 * self.rho), delta=self.delta)
         return visits * epsilon if not self.delta else math.inf
 
     @property
@@ -300,6 +300,8 @@ class Agent(ABC, Generic[C]):
                 raise TypeError(f"{cls.__name__}.{name}() hides {base.__name__}.{name}, which is a value: rename it.")
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
+        if "randomize" in vars(cls):  # no record decides whether a device warns, or stops at a warning
+            cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
         for name in set(DOORS) & vars(cls).keys():
             setattr(cls, name, in_units(vars(cls)[name]))
 

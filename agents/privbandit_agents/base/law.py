@@ -54,14 +54,17 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     alone, listed = len(found) == 1, isinstance(agent.action_space, Discrete)
     if not len(contexts) or (still and (alone or listed)):
         return found, False
+    # anew, as one user's tie above may have drawn for all
+    twin = copy.deepcopy(agent)
+    rekey(twin, rng.spawn(1)[0])
     twin.ties = Ties(int(rng.spawn(1)[0].integers(2**62)))
     at_once = max(1, 2**22 // max(1, contexts.size))  # numbers of contexts in a call
-    first, parts = found[0], [found] if alone else []
-    for start in range(len(parts), draws, at_once):
+    parts = list[Array]()
+    for start in range(0, draws, at_once):
         m = min(at_once, draws - start)
         again = repeated(contexts, m)
         twin.present = None if agent.present is None else repeated(agent.present, m)
-        parts.append(np.asarray(twin.select_action(again)).reshape(m, *first.shape))
+        parts.append(np.asarray(twin.select_action(again)).reshape(m, *found.shape[1:]))
     return np.concatenate(parts), True
 
 

@@ -116,7 +116,11 @@ def records_of(
         if arm and isinstance(feedback, float) and not single and context.shape == shape:
             return Records(context[None], existing(np.array([action]), action_space), np.array([feedback]))
     needed = expected(shape, single)
-    alone = np.shape(action) == single if typed(action) else not single and isinstance(action, int | float | np.generic)
+    alone = (
+        np.asarray(action).shape == single
+        if typed(action)
+        else not single and isinstance(action, int | float | np.generic)
+    )
     alone = alone and not (typed(feedback) or nested(context, len(shape) + 1))
     users = None if alone else users_in(feedback)
     answers = rows_of(feedback, users, (), FLOAT64, needed)

@@ -12,6 +12,9 @@ import numpy as np
 from privbandit_agents.privacy import _validate
 from privbandit_envs import validate
 
+LEAST, MOST = 1e-9, 1e9
+"""Ends of the range of a number that has no narrower one; agents are tested at both."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -19,30 +22,38 @@ class Range:
 
     Attributes:
         check: takes the setting as its one keyword; raises ValueError if it is out of range.
+        ends: the smallest and the largest number for which all arithmetic of an agent holds; None: no number.
         infinity: whether infinity is allowed besides.
     """
 
     check: Callable[..., Any]
+    ends: tuple[float, float] | None = None
     infinity: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
-        if not (self.infinity and value == math.inf):
-            self.check(**{name: value})
+        if self.infinity and value == math.inf:
+            return
+        self.check(**{name: value})
+        if self.ends is not None and not self.ends[0] <= value <= self.ends[1]:
+            besides = " or be infinite" if self.infinity else ""
+            raise ValueError(
+                f"{name} must lie in [{self.ends[0]:.10g}, {self.ends[1]:.10g}]{besides}; got {validate.shown(value)}."
+            )
 
 
 def Above(limit: float) -> Range:  # noqa: N802 (reads as a type: Annotated[float, Above(1)])
-    """Return the range of finite numbers > ``limit``."""
-    return Range(partial(validate.above, limit))
+    """Return the range of numbers > ``limit``, from a billionth above it to a billion."""
+    return Range(partial(validate.above, limit), (limit + LEAST, MOST))
 
 
 def AtLeast(limit: float) -> Range:  # noqa: N802
-    """Return the range of finite numbers >= ``limit``."""
-    return Range(partial(validate.at_least, limit))
+    """Return the range of numbers >= ``limit``, up to a billion."""
+    return Range(partial(validate.at_least, limit), (limit, MOST))
 
 
 def Within(low: float, high: float) -> Range:  # noqa: N802
     """Return the range of numbers in [``low``, ``high``]."""
-    return Range(partial(_validate.within, low, high))
+    return Range(partial(_validate.within, low, high), (low, high))
 
 
 def CountUpTo(limit: int) -> Range:  # noqa: N802
@@ -53,7 +64,7 @@ def CountUpTo(limit: int) -> Range:  # noqa: N802
         if validate.count(**named) > limit:
             raise ValueError(f"{name} must be at most {limit}; got {value!r}.")
 
-    return Range(check)
+    return Range(check, (1, limit))
 
 
 def half_open(**named: float) -> None:
@@ -70,12 +81,13 @@ def OneOf(options: Iterable[str]) -> Range:  # noqa: N802
 
 Positive = Annotated[float, Above(0)]
 NonNegative = Annotated[float, AtLeast(0)]
-PositiveOrInfinite = Annotated[float, Range(validate.positive, infinity=True)]
-Count = Annotated[int, Range(validate.count)]
-Fraction = Annotated[float, Range(validate.fraction)]  # in [0, 1]
-Open01 = Annotated[float, Range(_validate.failure)]  # in (0, 1)
-HalfOpen01 = Annotated[float, Range(half_open)]  # in (0, 1]
-Budget = Annotated[float, Range(_validate.budget)]  # > 0; infinity means no noise
+PositiveOrInfinite = Annotated[float, Range(validate.positive, (LEAST, MOST), infinity=True)]
+Count = Annotated[int, CountUpTo(10**12)]
+People = Annotated[int, CountUpTo(10**9)]  # a bit of memory each
+Fraction = Annotated[float, Range(validate.fraction, (0, 1))]  # in [0, 1]
+Open01 = Annotated[float, Range(_validate.failure, (1e-12, 1 - 1e-6))]  # in (0, 1)
+HalfOpen01 = Annotated[float, Range(half_open, (LEAST, 1))]  # in (0, 1]
+Budget = Annotated[float, Range(_validate.budget, (LEAST, MOST), infinity=True)]  # > 0; infinity means no noise
 Growth = Annotated[float, Above(1)]  # by which the number of users grows between two changes of a policy
 Calibration = Literal["correct", "published"]
 
@@ -117,7 +129,7 @@ class PrivateSettings(Settings):
             counts. Visits of further people are served and not counted. None: the promise is to visits.
     """
 
-    people: Count | None = field(default=None, kw_only=True)
+    people: People | None = field(default=None, kw_only=True)
 
     def counted(self, users: int) -> int:
         """Return how many of that many visits count, at most."""

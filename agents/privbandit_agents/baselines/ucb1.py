@@ -17,6 +17,9 @@ from privbandit_agents.base.settings import Growth, NonNegative, Settings
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.privacy.vectors import LIMIT
 
+FIRST = 1e300
+"""The index of an arm that nobody was given: above all others."""
+
 
 @dataclass(frozen=True)
 class Config(Settings):
@@ -46,7 +49,7 @@ class UCB1(Agent[Config]):
     def begin(self) -> None:
         arms = n_arms(self.action_space)
         self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
-        self.index, self.arm = np.full(arms, math.inf), -1 if arms > 1 else 0
+        self.index, self.arm = np.full(arms, FIRST), -1 if arms > 1 else 0
         self.users, self.left = 0, 1
 
     def select_action(self, context: Array) -> Action:
@@ -92,7 +95,7 @@ class UCB1(Agent[Config]):
     def _optimistic(self) -> Array:
         pulls = np.maximum(self.pulls, 1)
         bonus = np.sqrt(self.config.width * math.log(self.users + 1) / pulls)
-        return np.where(self.pulls == 0, math.inf, self.sums / pulls + bonus)
+        return np.where(self.pulls == 0, FIRST, self.sums / pulls + bonus)
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean reward of every arm so far, shape (m, K); 1/2 of those that nobody was given."""

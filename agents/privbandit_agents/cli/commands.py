@@ -89,7 +89,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
         print(said(str(error)), file=sys.stderr)
-        code = code_of(error.__cause__)
+        code = code_of(error.__cause__) if isinstance(error.__cause__, OSError) else 2
     except (OSError, MemoryError) as error:  # of the machine, whatever was at work
         if (stop := interruption(error)) is not None:
             raise stop from None

@@ -170,7 +170,7 @@ def carry_out(
             with atomic(folder / ASKED) as file:
                 json.dump(study.asked, file)
     results, failures = run_jobs(study.jobs, folder, engine, err)
-    return concluded(study, results, told(failures), folder, told_to, look)
+    return concluded(study, results, list(told(failures)), folder, told_to, look)
 
 
 def again(folder: Path, out: Console, look: Look) -> int | None:

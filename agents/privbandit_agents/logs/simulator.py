@@ -435,7 +435,8 @@ def compared(made: Simulator) -> Iterator[Gap]:
             ends = -largest * float(q.max()), largest * (1 - float(q.min())), 1.0
             low, high = interval(log, weights, off, ones, ends, (-1.0, 1.0), sure)
             found = np.clip([simulated, simulated + off.mean(), simulated + low, simulated + high], 0.0, 1.0)
-            yield Gap(name, *(made.low + span * found).tolist(), not low <= 0 <= high)
+            model, logged, least, most = (made.low + span * found).tolist()
+            yield Gap(name, model, logged, least, most, not low <= 0 <= high)
     for arm, name in enumerate(made.arms):
         weights = np.where(made.actions == arm, made.weights, 0.0)
         largest = 10 * float(made.weights.max())  # propensities may be a tenth of any that was seen

@@ -1,6 +1,7 @@
 """One-sentence errors for privacy parameters; infinite epsilon means no noise and is valid."""
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +9,21 @@ from typing import Any
 import numpy as np
 
 
-def _number(named: dict[str, float], must: str, holds: Callable[[float], bool]) -> float:
+def _number(
+    named: dict[str, float], must: str, holds: Callable[[float], bool], most: float = sys.float_info.max
+) -> float:
     ((name, value),) = named.items()
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not holds(value):
-        raise ValueError(f"{name} must {must}; got {value!r}.")
+    a_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if a_number and most < value < math.inf:
+        raise ValueError(f"{name} must be at most {most:.4g}{', or infinite' if holds(math.inf) else ''}; got more.")
+    if not a_number or not holds(value):
+        raise ValueError(f"{name} must {must}; got {value!r:.60}.")
     return float(value)
 
 
-def budget(**named: float) -> float:
-    """Return the one keyword's value if it is > 0; infinity is allowed."""
-    return _number(named, "be > 0", lambda value: value > 0)
+def budget(most: float = 1e300, **named: float) -> float:
+    """Return the one keyword's value if it is > 0, and at most ``most`` or infinite."""
+    return _number(named, "be > 0", lambda value: value > 0, most)
 
 
 def failure(**named: float) -> float:

@@ -33,6 +33,21 @@ def length(row: Floats) -> float:
     return math.sqrt(np.add.reduce(row * row))
 
 
+def lengths_beside(rows: Floats, radius: float) -> tuple[Floats, float]:
+    """Return the l2 norms of rows (..., D), shape (..., 1), and the radius, both in units of a power of two near it.
+
+    So no square of a row that is longer than the radius underflows; a norm above 10^154 radii is infinite. Where
+    squares neither underflow nor overflow, ratios to the radius are those of ``lengths``, to the bit.
+
+    >>> norms, radius = lengths_beside(np.array([[3e-200, 4e-200]]), 1e-200)
+    >>> (norms / radius).round(9).tolist()
+    [[5.0]]
+    """
+    unit = math.frexp(radius)[1]
+    with np.errstate(over="ignore"):
+        return lengths(np.ldexp(rows, -unit)), math.ldexp(radius, -unit)
+
+
 def modest(numbers: NDArray[Any], bound: float) -> bool:
     """Return whether all squares add up to at most the bound's: then no number is NaN, infinite or beyond the bound.
 
@@ -42,6 +57,8 @@ def modest(numbers: NDArray[Any], bound: float) -> bool:
     (True, False, False)
     """
     flat = numbers.ravel()
+    if bound < 1e-150:  # its square is none
+        return False
     within = not flat.size or scipy.linalg.blas.ddot(flat, flat) <= bound * bound  # numpy would warn of an overflow
     return bool(within)
 

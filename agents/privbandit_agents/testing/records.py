@@ -62,14 +62,13 @@ def attack_alone(agent: AnyAgent, user: Record) -> None:
 
 
 def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
-    """Send parts of other shapes: they count as NaN, or several answers are refused, without a trace."""
+    """Send parts of other shapes: each counts as NaN; an array of several answers is refused, without a trace."""
     for attack in misfits(user):
         before = without_generators(agent)
         try:
             agent.update(*attack.on(user))
         except ValueError as error:
-            told = f"{attack.name} stops its user, of whom others then know that it was malformed"
-            assert attack.part == 2, told
+            assert attack.part == 2, f"{attack.name} stops its user, of whom others then know that it was malformed"
             assert SECRET not in str(error), "an error shows a value of a record"
             assert same_parts(before, without_generators(agent)), f"{attack.name} left a trace"
             continue

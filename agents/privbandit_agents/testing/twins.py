@@ -22,7 +22,7 @@ from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.outside import bytes_of, kept_outside, outside, same_outside
 from privbandit_agents.testing.replay import limited
-from privbandit_agents.testing.runs import environment, released, serve
+from privbandit_agents.testing.runs import environment, parts, released, same_parts, serve
 from privbandit_agents.zoo.registry import make
 
 ALONE = 400
@@ -67,14 +67,19 @@ def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
 
 @contextmanager
 def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[Any]]:
-    """Yield the reports that an agent's devices send meanwhile; with a script these leave in place of their own."""
+    """Yield the reports that an agent's devices send meanwhile; with a script these leave in place of their own.
+
+    Devices that send their own may change nothing that the server saves.
+    """
     sent: list[Any] = []
     honest = agent.randomize
 
     def randomize(*records: Any) -> Any:
-        keys = agent.rng.bit_generator.state
+        keys, before = agent.rng.bit_generator.state, parts(agent)
         made = honest(*records)
-        if script is not None:
+        if script is None:
+            assert same_parts(before, parts(agent)), "randomize() changed more than rng, or fixed does not name rng"
+        else:
             made = script[len(sent)]
             agent.rng.bit_generator.state = keys
         sent.append(made)

@@ -1,6 +1,8 @@
 """Names for who does not know which agent to take: ``make`` builds the default agent of a notion and a family."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -36,7 +38,7 @@ class LocalBudget(PrivateSettings):
 
     Attributes:
         epsilon: privacy budget of every report, > 0; infinity adds no noise.
-        horizon: expected number of users; default: the environment's.
+        horizon: expected number of users, where the agent plans for one; default: the environment's.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
@@ -44,9 +46,9 @@ class LocalBudget(PrivateSettings):
     horizon: Count | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
-    def handed_on(self) -> dict[str, Any]:
-        """Return the settings for the agent that is built."""
-        return asdict(self)
+    def handed_on(self, known: Collection[str]) -> dict[str, Any]:
+        """Return the settings for the agent that is built, which has those that are known."""
+        return {key: value for key, value in asdict(self).items() if key in known}
 
 
 class AutoLocal(Auto):
@@ -94,8 +96,8 @@ class JointBudget(PrivateSettings):
     Attributes:
         epsilon: privacy budget, > 0; infinity adds no noise. Not used if ``rho`` is given.
         delta: of (epsilon, delta), in (0, 1).
-        rho: zCDP budget instead of epsilon.
-        horizon: number of users; default: the environment's.
+        rho: zCDP budget instead of epsilon; ``adap-klucb``, whose privacy is pure, gets epsilon = sqrt(2 rho).
+        horizon: number of users, where the agent plans for one; default: the environment's.
         noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
@@ -105,12 +107,16 @@ class JointBudget(PrivateSettings):
     horizon: Count | None = None
     noise: Literal["numpy", "secure"] = "numpy"
 
-    def handed_on(self) -> dict[str, Any]:
-        """Return the settings for the agent that is built: one budget."""
+    def handed_on(self, known: Collection[str]) -> dict[str, Any]:
+        """Return the settings for the agent that is built, which has those that are known: one budget.
+
+        An agent with pure privacy gets epsilon = sqrt(2 rho), which implies rho (``pure_to_rho``).
+        """
         given = asdict(self)
         if self.rho is not None:
-            del given["epsilon"], given["delta"]
-        return given
+            given["epsilon"] = None if "rho" in known else math.sqrt(2 * self.rho) * (1 - 1e-15)
+            del given["delta"]
+        return {key: value for key, value in given.items() if key in known and value is not None}
 
 
 class AutoJoint(Auto):

@@ -10,8 +10,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import Agent, AnyAgent, CentralAgent, Devices, PublicData, Space
+from privbandit_agents.base.agent import Agent, AnyAgent, CentralAgent, Devices, Guarantee, PublicData, Space
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import Explored, explored_name
@@ -118,16 +119,42 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
 
     Warns:
         DeprecationWarning: the agent is retired; the message names the one to take.
+        UserWarning: the promise protects nobody in practice: epsilon is above 10, or delta at least 1 / horizon.
     """
     name = named(name)
     if after := find(name).successor:
         reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
         warnings.warn(reason, DeprecationWarning, stacklevel=2)
     agent = built(name, env, seed, config)
+    for reason in weaknesses(agent.guarantee, horizon_of(env)):
+        warnings.warn(f"{agent.name} promises little: {reason}.", stacklevel=2)
     rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
     if rows is not None and learn is not None:
         learn(*rows)
     return agent
+
+
+def weaknesses(promise: Guarantee, users: int | None) -> list[str]:
+    """Return why a proven promise to that many users protects nobody in practice, each reason in words.
+
+    Who sees all that is released, and holds two records equally likely, tells them apart with a chance of at most
+    1 / (1 + e^-epsilon), but for delta.
+    """
+    found: list[str] = []
+    if promise.notion == "none" or not promise.proven:
+        return found
+    delta, epsilon = promise.delta or 0.0, promise.epsilon
+    if epsilon is None:
+        epsilon = rho_to_epsilon(promise.rho or 0.0, 1e-5)
+    if epsilon > 10:
+        adds = "no noise" if epsilon == math.inf else f"epsilon = {epsilon:.4g}"
+        right = 100 / (1 + math.exp(-epsilon))
+        found.append(f"with {adds} a guess which of two records a user has may be right {right:.7g} % of the time")
+    if users is not None and delta * users >= 1:
+        found.append(
+            f"delta = {delta:g} may expose {delta * users:.3g} of {users:,} users; take one below {1 / users:.2g}"
+        )
+    return found
 
 
 def built(name: str, env: AnyEnv, seed: int | None, config: Mapping[str, Any]) -> AnyAgent:
@@ -167,7 +194,7 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     units, spaces = units_and_spaces(agent_class, env)
     if needs := agent_class.plays(*spaces):
         raise ValueError(f"{name} plays {needs}; got contexts of shape {spaces[0].shape} and {spaces[1]} actions.")
-    known, users = field_names(agent_class.Config), getattr(env.unwrapped, "horizon", None)
+    known, users = field_names(agent_class.Config), horizon_of(env)
     if config.get("noise") == "secure" and "noise" not in known and (notion := find(name).notion) in STRONGER:
         raise ValueError(f"{name} has no noise='secure'; take {successor(name, notion, env)}.")
     expected = {} if users is None or "horizon" not in known else {"horizon": users}
@@ -175,8 +202,7 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     if not issubclass(agent_class, Auto):
         return name, settings
     chosen = agent_class.chosen(*spaces, public_data(env, units), settings)
-    taken = field_names(find(chosen).load().Config)
-    return resolved(chosen, env, {key: value for key, value in settings.handed_on().items() if key in taken})
+    return resolved(chosen, env, settings.handed_on(field_names(find(chosen).load().Config)))
 
 
 def generator(seed: int) -> Generator:
@@ -197,6 +223,8 @@ def settings_of(name: str, config: Mapping[str, Any]) -> Any:
         if key not in known:
             found = f"{name} has no setting {key!r}{did_you_mean(key, known)}"
             raise TypeError(f"{found}; it has {', '.join(known) or 'none'}.")
+    if None not in (epsilon := config.get("epsilon"), rho := config.get("rho")):
+        raise ValueError(f"give rho or epsilon, not both; got rho={rho} and epsilon={epsilon}.")
     return config_class(**{**entry.defaults, **config})
 
 
@@ -227,6 +255,11 @@ def spaces_of(env: AnyEnv) -> tuple[Space, Space]:
     if not isinstance(env, gym.Env):
         raise TypeError(f"env must be a Gymnasium environment, as gym.make returns it; got {env!r:.60}.")
     return env.observation_space, env.action_space
+
+
+def horizon_of(env: AnyEnv) -> int | None:
+    """Return how many users the environment has, or None."""
+    return getattr(env.unwrapped, "horizon", None)
 
 
 def units_of(env: AnyEnv) -> Units | None:

@@ -14,7 +14,7 @@ from privbandit_agents.testing import NotSeen, check_agent
 from privbandit_agents.zoo.entries import AGENTS
 
 sys.path.insert(0, str(Path(__file__).parent))
-import hidden
+import hidden  # type: ignore[import-not-found]
 
 sys.path.pop(0)
 LINEAR = "privbandit/Linear-v0"

@@ -13,7 +13,7 @@ from privbandit_agents.testing import NotSeen, check_agent
 from privbandit_agents.zoo.entries import AGENTS
 
 sys.path.insert(0, str(Path(__file__).parent))
-import honest
+import honest  # type: ignore[import-not-found]
 
 sys.path.pop(0)
 LINEAR = "privbandit/Linear-v0"

@@ -57,7 +57,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.wide
 def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:
     game = JointGame(STRANGER, {"law": law, "fault": fault})
-    assert audit(game, 40, np.random.default_rng(0), 0.99).refuted
+    assert audit(game, 120, np.random.default_rng(0), 0.99).refuted
 
 
 @pytest.mark.parametrize(("law", "claim"), [("gaussian", "zcdp"), ("gram", ""), ("tree", "")])

@@ -248,7 +248,7 @@ def test_one_run_audits_a_counter() -> None:
         guessed = np.abs(released - 0.5) > np.quantile(np.abs(released - 0.5), 0.7)
         right = int(((released > 0.5) == included)[guessed].sum())
         bound = one_run_bound(int(guessed.sum()), right, delta=1e-6, canaries=canaries)
-        assert (bound > gaussian_epsilon(1e-6, math.sqrt(2 * 0.01))) == caught
+        assert (bound > gaussian_epsilon(mu=math.sqrt(2 * 0.01), delta=1e-6)) == caught
 
 
 def test_sensitivity_searches_find_what_is_there() -> None:

@@ -47,12 +47,7 @@ def undecided(name: str, world: str, seed: int = 0) -> Any:
     width, each = env.observation_space.shape, 10 if name.startswith("tree") else 0
     public = np.full((labels * each, *width), 0.5), np.tile(np.arange(labels), each)  # type: ignore[misc]
     kind = AGENTS[name].load()
-    return kind(
-        *spaces,
-        AGENTS[name].config() if hasattr(AGENTS[name], "config") else kind.Config(),
-        np.random.default_rng(seed),
-        public,
-    )
+    return kind(*spaces, kind.Config(), np.random.default_rng(seed), public)
 
 
 def alike(world: str, users: int) -> Any:
@@ -183,8 +178,8 @@ def test_people_who_report_and_who_do_not_have_the_same_ties_however_they_are_gr
     contexts, person = alike("clicks", 300), np.arange(300) // 2
     block, steps = (make("jdp-linucb", env, seed=0, people=100) for _ in range(2))
     block.person = person
-    together = block.select_action(contexts)
-    alone = []
+    together = np.asarray(block.select_action(contexts))
+    alone: list[Any] = []
     for one, context in zip(person, contexts, strict=True):
         steps.person = np.array([one])
         alone.append(steps.select_action(context))

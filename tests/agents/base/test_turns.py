@@ -104,7 +104,7 @@ class Spoilt(ArmProblem):
 
 
 @pytest.mark.wide_at("kernel-ldp-*")
-@pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord", "ignore:.*declare public bounds")
 @pytest.mark.parametrize(
     ("name", "family"),
     [(name, "arms") for name in ("linucb", "lints", "shuffle-linucb", "reward-dp-linucb", "ldp-linucb", "jdp-linucb")]

@@ -1,6 +1,6 @@
 """Units: private agents scale by public bounds that the environment declares; who declares none is told."""
 
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -28,14 +28,17 @@ class Abroad(gym.Env[Any, Any]):
     """A world in other units: features are ``years`` times as large, rewards ``dollars`` times and ``more`` besides."""
 
     def __init__(self, world: str, years: float, dollars: float, more: float, declared: bool, horizon: int) -> None:
-        self.inner: Any = gym.make(**WORLDS[world], horizon=horizon).unwrapped
-        self.horizon, self.auxiliary_data = horizon, self.inner.auxiliary_data
-        space, self.action_space = self.inner.observation_space, self.inner.action_space
+        self.inner = cast(Any, gym.make(**WORLDS[world], horizon=horizon).unwrapped)
+        self.horizon: int = horizon
+        self.auxiliary_data: Any = self.inner.auxiliary_data
+        self.action_space: Any = self.inner.action_space
+        space: Any = self.inner.observation_space
         self.boxed = isinstance(space, Box)
         self.years, self.dollars, self.more = years if self.boxed else 1.0, dollars, more
-        self.observation_space = Box(space.low * years, space.high * years, dtype=np.float64) if self.boxed else space
+        box: Any = Box  # in float64, as the worlds are
+        self.observation_space = box(space.low * years, space.high * years, dtype=np.float64) if self.boxed else space
         data = self.inner.public_data
-        self.public_data = None if data is None else (data[0] * years, data[1])
+        self.public_data: Any = None if data is None else (data[0] * years, data[1])
         rewards = None if isinstance(self.action_space, Assortments) else (more, more + dollars)
         self.units = Units(rewards, years if self.boxed else None) if declared else None
 
@@ -129,5 +132,5 @@ def test_devices_and_servers_scale_alike_one_by_one_and_predictions_are_in_dolla
     other.update(64 * context, 1, 16.0)
     assert np.array_equal(one.select_action(context[None]), other.select_action(64 * context[None]))
     predicted = one.predict(context[None]), other.predict(64 * context[None])
-    assert predicted[0] is None or np.allclose(32 * predicted[0], predicted[1])
+    assert predicted[0] is None or (predicted[1] is not None and np.allclose(32 * predicted[0], predicted[1]))
     assert np.array_equal(one.probabilities(context[None]), other.probabilities(64 * context[None]))

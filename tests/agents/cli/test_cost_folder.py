@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -57,7 +58,7 @@ def test_a_folder_in_which_costs_are_estimated_is_held(tmp_path: Path, monkeypat
 
 def test_a_world_of_another_digest_is_refused(tmp_path: Path) -> None:
     logs(tmp_path)
-    roles = {"action": "action", "reward": "reward", "propensity": "propensity"}
+    roles: dict[str, Any] = {"action": "action", "reward": "reward", "propensity": "propensity"}
     one, other = (simulator(Log.from_table(tmp_path / name / "log.csv", **roles), "logistic") for name in "ab")
     one.write(tmp_path / "world.npz")
     source = str(tmp_path / "world.npz")

@@ -7,7 +7,8 @@ from privbandit_agents.cli.main import ended
 from privbandit_agents.experiments.jobs.job import Desk, Ran
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.engine import Engine
-from privbandit_agents.experiments.tuning import Plan, only_one, read_plan, tune
+from privbandit_agents.experiments.store.locks import only_one
+from privbandit_agents.experiments.tuning import Plan, read_plan, tune
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 
 SMALL: dict[str, Any] = {

@@ -10,6 +10,7 @@ import pytest
 from privbandit_agents.base import state
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.names import unfinished
+from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.playing import snapshots
 from privbandit_agents.testing.runs import same_state
 
@@ -89,8 +90,8 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
     left[1].parent.mkdir()
     for path in left:
         path.write_bytes(b"half")
-    run_trial(trial, tmp_path)
-    assert not any(path.exists() for path in left) and not list((tmp_path / "unfinished").iterdir())
+    run_jobs([trial], tmp_path, Engine(jobs=1, alone=True))
+    assert not any(path.exists() for path in left) and not list(tmp_path.glob("unfinished/*"))
 
 
 @pytest.mark.wide

@@ -28,4 +28,4 @@ def test_gaussian_privacy() -> None:
     rng, n = np.random.default_rng(0), 200_000
     auditor = auditing.CanaryScoreAuditor(rng.standard_normal(n) + 2.0, rng.standard_normal(n))
     found = float(np.max(auditor.epsilon_from_gdp(0.05, 1e-5)))
-    assert 0.9 * gaussian_epsilon(1e-5, 2.0) < found <= gaussian_epsilon(1e-5, 2.0) * 1.02 < math.inf
+    assert 0.9 * gaussian_epsilon(mu=2.0, delta=1e-5) < found <= gaussian_epsilon(mu=2.0, delta=1e-5) * 1.02 < math.inf

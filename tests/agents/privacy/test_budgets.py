@@ -89,6 +89,20 @@ def test_the_old_names_of_calibration_warn() -> None:
         assert made == (kind.from_rho if hasattr(kind, "from_rho") else kind.from_epsilon)(*given)
 
 
+@pytest.mark.parametrize("budget", [1e12, 1e300, 1.7e308])
+@pytest.mark.parametrize("name", [*PURE, *CONCENTRATED])
+def test_a_finite_budget_has_noise_or_is_refused_however_large(name: str, budget: float) -> None:
+    try:
+        mechanism = (PURE | CONCENTRATED)[name](budget)
+    except ValueError as error:
+        assert str(error).endswith(".") and "\n" not in str(error)
+    else:
+        noises = vars(getattr(mechanism, "noise", mechanism)) if name == "mean" else vars(mechanism)
+        scales = [noises[key] for key in ("sigma", "beta", "scale", "v", "Delta") if key in noises]
+        assert scales or name == "mean", noises
+        assert all(scale > 0 for scale in scales)
+
+
 LOST: list[Callable[[], Any]] = [
     lambda: GridGaussian.from_rho(0.5, 1e-295),
     lambda: GridGaussian.from_rho(1e-6, 1e306),

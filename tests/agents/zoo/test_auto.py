@@ -1,18 +1,21 @@
 """The names that choose: which agent they stand for, and that it is that agent in every respect."""
 
+import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import load, make, play, save
+from privbandit_agents import AGENTS, Guarantee, load, make, play, save
 from privbandit_agents.audits.registry import games
 from privbandit_agents.local.choice import default_local
+from privbandit_agents.privacy.accounting.conversions import pure_to_rho
 from privbandit_agents.testing import check_agent
 from privbandit_agents.zoo.entries import FAMILIES
-from privbandit_agents.zoo.registry import can_play
+from privbandit_agents.zoo.registry import can_play, public_data, spaces_of
 
 LINEAR, SPARSE, ASSORTMENT, LABELS, CLICKS, ARMS = (
     FAMILIES[name] for name in ("linear", "sparse", "assortments", "labels", "clicks", "arms")
@@ -126,8 +129,70 @@ def test_who_has_no_secure_noise_is_refused_in_one_sentence_that_names_another()
         make("linucb", linear, noise="secure")
 
 
-def test_a_budget_in_rho_is_handed_on() -> None:
-    assert make("auto-joint", gym.make(ASSORTMENT, horizon=100), rho=0.3).guarantee.rho == 0.3
+WAYS: list[dict[str, Any]] = [
+    {"epsilon": 0.1},
+    {"epsilon": 0.1, "delta": 1e-7},
+    {"rho": 0.1},
+    {"rho": 1e-6},
+    {"rho": 1e-6, "delta": 1e-7},
+    {"rho": 1e-6, "epsilon": 0.1},
+    {"people": 7},
+    {"visits": "mean", "people": 7},
+    {"noise": "secure"},
+    {"horizon": 60},
+]
+"""Ways to ask for a promise."""
+
+
+def implies(built: Guarantee, asked: dict[str, Any]) -> bool:
+    """Return whether a guarantee implies the budget that was asked for."""
+    epsilon, delta = asked.get("epsilon"), asked.get("delta", 1)
+    within = (built.delta or 0) <= delta and built.epsilon is not None and built.epsilon <= (epsilon or math.inf)
+    if "rho" not in asked:
+        return epsilon is None or within
+    pure = built.rho is None and not built.delta and built.epsilon is not None
+    return bool((pure_to_rho(built.epsilon) if pure and built.epsilon else built.rho or math.inf) <= asked["rho"])
+
+
+NAMES = [name for name in AGENTS if name != "dpmnl-approx"]  # the paper's, which takes a rho for the epsilon it implies
+
+
+@pytest.mark.parametrize("name", [*NAMES, "explore-jdp-linucb"])
+def test_the_budget_that_was_asked_for_is_the_one_that_is_built(name: str) -> None:
+    families = [env for env in FAMILIES.values() if can_play(name, gym.make(env))]
+    for env_id in families if name.startswith("auto") else families[:1]:
+        env = gym.make(env_id, horizon=100)
+        for asked in WAYS:
+            try:
+                agent = make(name, env, seed=None if "noise" in asked else 0, **asked)
+            except (TypeError, ValueError) as error:
+                assert re.match(r"^[^\n]+\.$", str(error)), (name, env_id, asked)
+                continue
+            assert implies(agent.guarantee, asked), (env_id, asked, agent.guarantee)
+            assert ("people" in asked) == (agent.guarantee.unit == "person"), (env_id, asked)
+            for key, value in asked.items():
+                if key in ("people", "visits", "noise") or (key == "horizon" and hasattr(agent.config, key)):
+                    assert getattr(agent.config, key) == value, (env_id, asked)
+
+
+def test_two_budgets_at_once_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^give rho or epsilon, not both; got rho=2 and epsilon=1\.$"):
+        make("auto-joint", gym.make(ASSORTMENT, horizon=100), epsilon=1, rho=2)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in AGENTS.items() if entry.notion != "none"])
+def test_a_class_takes_secure_noise_for_exact_guarantees_alone(name: str) -> None:
+    entry = AGENTS[name]
+    env = next(env for env_id in FAMILIES.values() if can_play(name, env := gym.make(env_id, horizon=100)))
+    if name.startswith("auto") or "noise" not in entry.load().Config.__dataclass_fields__ or name == "phist":
+        return
+    cls, public = entry.load(), (public_data(env),) if entry.load().uses_public_data else ()
+    try:
+        agent = cls(*spaces_of(env), cls.Config(**{**entry.defaults, "noise": "secure"}), None, *public)
+    except ValueError as error:
+        assert re.match(r"^[^\n]+\.$", str(error))
+    else:
+        assert "exact" in agent.guarantee.words or agent.guarantee.notion == "shuffle", agent  # secure coins
 
 
 def test_a_family_without_an_agent_of_the_notion_is_refused_in_one_sentence() -> None:

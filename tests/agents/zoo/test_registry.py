@@ -1,5 +1,7 @@
 import dataclasses
+import math
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
+from privbandit_agents.base.agent import UnprovenCalibration
 from privbandit_agents.base.state import read, restore_into, state_of, write
 from privbandit_agents.zoo.auto import AutoJoint, AutoLocal
 from privbandit_agents.zoo.entries import FAMILIES, preset_of, shelves
@@ -206,3 +209,47 @@ def test_state_covers_nested_objects_and_generators(tmp_path: Path) -> None:
     write(tmp_path / "state.npz", *state_of(one))
     restore_into(other, *read(tmp_path / "state.npz"))
     assert other.inner.array.tolist() == [0, 5, 0] and other.count == 7 and one.rng.random() == other.rng.random()
+
+
+PROMISING = [name for name, entry in AGENTS.items() if entry.notion != "none"]
+
+
+def played_by(name: str, horizon: int) -> Any:
+    return next(env for env_id in FAMILIES.values() if can_play(name, env := gym.make(env_id, horizon=horizon)))
+
+
+@pytest.mark.filterwarnings("error:.* promises little")
+@pytest.mark.parametrize("name", PROMISING)
+def test_no_default_promises_little(name: str) -> None:
+    make(name, played_by(name, 20_000), seed=0)
+
+
+@pytest.mark.parametrize("epsilon", [10.5, 1000.0, math.inf])
+@pytest.mark.parametrize("name", ["jdp-linucb", "ldp-linucb", "adap-klucb", "auto-local"])
+def test_a_budget_that_protects_nobody_is_warned_of_once_with_the_odds(name: str, epsilon: float) -> None:
+    odds = "99.99725" if epsilon == 10.5 else "100"
+    adds = "no noise" if epsilon == math.inf else f"epsilon = {epsilon:g}"
+    with pytest.warns(
+        UserWarning, match=rf" promises little: with {adds} a guess .* right {odds} % of the time\.$"
+    ) as all_:
+        make(name, played_by(name, 20_000), seed=0, epsilon=epsilon)
+    assert len(all_) == 1 and "\n" not in str(all_[0].message)
+
+
+@pytest.mark.parametrize("name", ["clipped-iht", "fliphat", "jdp-linucb", "pglm"])
+def test_a_delta_of_one_over_the_horizon_is_warned_of(name: str) -> None:
+    env = played_by(name, 20_000)
+    with pytest.warns(UserWarning, match=r"delta = 0.01 may expose 200 of 20,000 users; take one below 5e-05\.$"):
+        make(name, env, seed=0, delta=0.01)
+    with pytest.warns(UserWarning, match="delta = 5e-05 may expose 1 of"):
+        make(name, env, seed=0, delta=5e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        make(name, env, seed=0, delta=4.9e-5)
+
+
+def test_a_published_calibration_is_not_warned_of_twice() -> None:
+    with pytest.warns(UnprovenCalibration) as all_:
+        make("fliphat", gym.make(LINEAR, horizon=100), seed=0, calibration="published", epsilon=1000.0, delta=0.5)
+    assert len(all_) == 1

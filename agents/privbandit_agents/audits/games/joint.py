@@ -130,7 +130,8 @@ class JointGame(AgentGame):
 
     def tie(self, worlds: list[Floats]) -> float:
         """Return how far apart the means of the releases are, by all runs: few of them may count the target at all."""
-        apart, pure = Readings.of(*worlds, self.layout, brief=True), self.claim.rho is None and not self.claim.delta
+        zero, one = worlds
+        apart, pure = Readings.of(zero, one, self.layout, brief=True), self.claim.rho is None and not self.claim.delta
         return float(apart.loss if pure else apart.distance)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:

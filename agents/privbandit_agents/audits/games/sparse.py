@@ -34,7 +34,7 @@ class SparseGame(AgentGame):
     runs = 2000
     delta = 0.01
     # one iteration keeps all coordinates: values reveal everything
-    settings: ClassVar = {"M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "s": DIM}
+    settings: ClassVar = {"delta": 0.01, "M0": 0.16, "eta": 1e-4, "C": 1.0, "x_max": 8.0, "R": 80.0, "s": DIM}
     world: ClassVar = {"id": "privbandit/SparseLinear-v0", "n_arms": 2, "dim": DIM, "horizon": 8 * BATCH}
 
     def prepare(self) -> None:

@@ -64,7 +64,7 @@ class SquareCB(RidgeAgent[Config]):
         if present is not None:
             estimates, arms = np.where(present, estimates, math.nan), np.sum(present, axis=-1, keepdims=True)
         gaps = np.fmax.reduce(estimates, axis=-1, keepdims=True) - estimates
-        return np.fmax(1 / (arms + self.gamma * gaps), 0.0)
+        return np.asarray(np.fmax(1 / (arms + self.gamma * gaps), 0.0))
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the probabilities by which ``choose`` draws: arms that seem best share what the others leave."""

@@ -108,7 +108,7 @@ class Look:
     font: float | None = None
 
     @property
-    def text(self) -> dict[str, Any]:
+    def text(self) -> dict[Any, Any]:
         """The settings of matplotlib for the text."""
         return {} if self.font is None else {"font.size": self.font, "axes.titlesize": 1.1 * self.font}
 
@@ -150,7 +150,7 @@ class Line:
         return np.clip(low, least, most), np.clip(high, least, most)
 
 
-def style(size: tuple[float, float] | None = None) -> dict[str, Any]:
+def style(size: tuple[float, float] | None = None) -> dict[Any, Any]:
     """Return the style of figures but for what the user's rcParams set, for a figure of this many inches."""
     default, now = matplotlib.rcParamsDefault, matplotlib.rcParams
     own = {key: value for key, value in STYLE.items() if now[key] == default[key]}

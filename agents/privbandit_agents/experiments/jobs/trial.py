@@ -190,6 +190,7 @@ class Trial:
         """Build the agent for its environment; the result's settings show if its calibration is a published one."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnprovenCalibration)
+            warnings.filterwarnings("ignore", ".* promises little: ")  # the tables show every promise
             return registry.make(self.agent, env, seed=self.seed, **self.config)
 
     def run(self, desk: Desk) -> Ran:

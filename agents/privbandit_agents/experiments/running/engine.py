@@ -135,9 +135,10 @@ def run_jobs(
             raise KeyboardInterrupt(text) from None
     with suppress(OSError):  # another sweep has jobs there
         (folder / "unfinished").rmdir()
-    gone = [name for name in wanted if isinstance(ends[name], Finished) and not result_path(folder, name).exists()]
-    for name in gone:
-        ends[name] = kept(wanted[name], ends[name], folder)
+    done_here = {name: end for name, end in ends.items() if isinstance(end, Finished)}
+    gone = {name: end for name, end in done_here.items() if not result_path(folder, name).exists()}
+    for name, end in gone.items():
+        ends[name] = kept(wanted[name], end, folder)
     if gone:
         warnings.warn(f"{len(gone)} results in {folder} were removed meanwhile; they were written again.", stacklevel=2)
     ordered = {name: ends[name] for name in wanted}

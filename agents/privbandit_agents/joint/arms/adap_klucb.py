@@ -16,7 +16,7 @@ from privbandit_agents.base.ties import largest, one_of
 from privbandit_agents.joint.arms.runs import RunAgent, RunSettings
 
 SLOPES = np.geomspace(1e-5, 100, 160)
-"""Exponents at which moment generating functions are looked at."""
+"""Exponents at which moment generating functions are looked at; all are scaled down with budgets below 1e-4."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class AdaPKLUCB(RunAgent[Config]):
         """Return the optimistic means, shape (K,)."""
         odds, sizes, epsilon = self.config.alpha * math.log(self.users + 1), self.sizes, self.config.epsilon
         # log of the moment generating function of all noise in a sum, (K, s), at slopes below epsilon
-        slopes = SLOPES[SLOPES < 0.99 * epsilon]
+        slopes = SLOPES * min(1.0, 1e4 * epsilon)
+        slopes = slopes[slopes < 0.99 * epsilon]
         noise = -np.outer(self.released, np.log1p(-((slopes / epsilon) ** 2)))
         apart = ((odds + noise) / slopes).min(axis=1) if math.isfinite(epsilon) else np.zeros_like(sizes)
         apart = np.where(self.released == 1, odds / epsilon, apart)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Count, Growth, NonNegative, Open01, Range, Within
+from privbandit_agents.base.settings import Count, CountUpTo, Growth, NonNegative, Open01, Range, Within
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities
@@ -65,7 +65,7 @@ class Config(GaussianSettings):
     horizon: Count | None = None
     first: Count | None = None
     growth: Growth = 1.4
-    steps: Count = 1
+    steps: Annotated[int, CountUpTo(100)] = 1
     radius: Bounded = 100.0
     gradient_norm: Bounded = 0.7
     trace: Bounded = 0.7
@@ -125,6 +125,7 @@ class NewtonMNL(CentralAgent[Config, Array]):
     Config = Config
     gaussian = True
     fixed: ClassVar[frozenset[str]] = CentralAgent.fixed | {"drawn"}
+    added: int
     drawn: tuple[Array | None, Array, Array] = None, np.empty(0), np.empty(0)
     """A release, and what it makes draws of: as usual, and for items of kinds."""
     plays = staticmethod(assortments)
@@ -207,8 +208,8 @@ class NewtonMNL(CentralAgent[Config, Array]):
     def _add_up(self) -> None:
         """Add the users that are kept to the sums of the batch, and forget them."""
         added = self.added + len(self.choices)
-        sums = self._clipped(self.release[:, -1], *self._taken())
-        self.added, (self.gradient, self.hessian) = added, sums
+        gradient, hessian = self._clipped(self.release[:, -1], *self._taken())
+        self.added, self.gradient, self.hessian = added, gradient, hessian
 
     def _taken(self) -> tuple[Choices, Array, Array]:
         """Return the users that are kept and the sums over those before, and forget all users of the batch."""

@@ -19,7 +19,7 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, Open01, Positive
-from privbandit_agents.joint.settings import JointSettings
+from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.clipping import Presumed, largest_of, passed, with_rounding
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.privacy.accounting.costs import zcdp
@@ -49,7 +49,7 @@ class Config(JointSettings):
     """
 
     epsilon: Budget = 1.0
-    delta: Open01 = 0.01
+    delta: Open01 = DELTA
     horizon: Count | None = None
     s: Count = 10
     new: Count = 3

@@ -8,15 +8,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Budget, Calibration, Count, NonNegative, Open01, Positive
-from privbandit_agents.joint.settings import JointSettings
+from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
+from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
 from privbandit_agents.privacy.accounting.costs import Cost, approximate, zcdp
@@ -56,12 +56,12 @@ class Config(JointSettings):
     """
 
     epsilon: Budget = 1.0
-    delta: Open01 = 0.01
+    delta: Open01 = DELTA
     preset: Literal["text", "authors"] = "text"
     s: Count = 10
     eta: Positive = FROM_PRESET
-    M0: NonNegative = FROM_PRESET
-    M: Count | None = None
+    M0: Annotated[float, Within(0, 100)] = FROM_PRESET
+    M: Annotated[int, CountUpTo(1000)] | None = None
     C: Positive = 5**0.5
     R: Positive | None = None
     sigma: NonNegative = FROM_PRESET

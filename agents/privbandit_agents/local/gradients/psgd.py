@@ -7,11 +7,12 @@ Public Data", 2023, section 7.2.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from numpy.random import Generator
 
 from privbandit_agents.base.labels import Floats
-from privbandit_agents.base.settings import Count, Positive
+from privbandit_agents.base.settings import CountUpTo, Positive
 from privbandit_agents.local.gradients.descent import GradientLearner, Schedule
 from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
@@ -37,7 +38,7 @@ class NetworkConfig(Config):
         per_feature: neurons for each feature, > 0; the paper takes 1/2, 1 or 2.
     """
 
-    hidden: Count | None = None
+    hidden: Annotated[int, CountUpTo(4096)] | None = None
     per_feature: Positive = 1.0
 
 

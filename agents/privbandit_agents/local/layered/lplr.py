@@ -71,8 +71,10 @@ class LPLR(LocalAgent[Config, Array]):
         self.open_layer()
         promised = config.epsilon if proven else math.inf
         self.cost, self.ledger = pure(promised), Ledger(promised)
-        proof, arithmetic = "docs/privacy/layered-regression.md", arithmetic_of(self.oracle.randomizer)
-        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, arithmetic=arithmetic)
+        # a published oracle checks widths by Laplace noise on real numbers
+        exact = kind is PooledOracle and arithmetic_of(self.oracle.randomizer) == "exact"
+        proof = "docs/privacy/layered-regression.md"
+        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, "exact" if exact else "real")
 
     def restored(self) -> None:
         self.oracle.prepare()
@@ -92,7 +94,7 @@ class LPLR(LocalAgent[Config, Array]):
         if context.ndim == len(self.context_shape):
             left = alive[0].nonzero()[0]
             place = int(uniforms.item() * len(left))
-            return left.item(place)
+            return int(left[place])
         places = np.floor(uniforms * alive.sum(axis=1)) + 1
         return np.asarray((np.cumsum(alive, axis=1) >= places[:, None]).argmax(axis=1))
 

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from privbandit_agents.base.settings import (
+    MOST,
     Budget,
     Calibration,
     Count,
@@ -14,6 +15,7 @@ from privbandit_agents.base.settings import (
     Open01,
     Positive,
     PrivateSettings,
+    Within,
 )
 from privbandit_agents.local.layered.report import Release
 
@@ -65,7 +67,7 @@ class Config(PrivateSettings):
     oracle: Literal["shared", "per-arm"] = FROM_PRESET
     width: Literal["sum", "difference"] = FROM_PRESET
     confidence: Literal["analytic", "published"] = FROM_PRESET
-    gamma: Growth = FROM_PRESET
+    gamma: Annotated[float, Within(1.01, 1e6)] = FROM_PRESET
     z: Positive = 1.5
     bins: Count = 32
     kappas: tuple[float, float, float, float] | None = None
@@ -79,8 +81,10 @@ class Config(PrivateSettings):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
         super().__post_init__()
-        if self.kappas is not None and (np.shape(self.kappas) != (4,) or not (np.asarray(self.kappas) >= 0).all()):
-            raise ValueError(f"kappas must be four numbers >= 0, or None for those of the lemmas; got {self.kappas!r}.")
+        kappas = np.zeros(4) if self.kappas is None else np.asarray(self.kappas)
+        if kappas.shape != (4,) or not ((kappas >= 0) & (kappas <= MOST)).all():
+            known = f"four numbers in [0, {MOST:g}], or None for those of the lemmas"
+            raise ValueError(f"kappas must be {known}; got {self.kappas!r}.")
         if self.width == "difference" and (self.oracle, self.confidence) != ("shared", "analytic"):
             raise ValueError("width difference needs oracle shared and confidence analytic; take width sum instead.")
         if self.calibration == "published" and self.confidence == "analytic":

@@ -54,6 +54,9 @@ class InputPerturbation(MomentAgent[Config]):
     proof = "docs/privacy/input-perturbation.md"
 
     def open_channel(self) -> ProductsChannel:
+        if self.config.noise == "secure":
+            reason = "noise='secure' is for guarantees that are exact, and that of Laplace noise is not"
+            raise ValueError(f"{reason}; take prec-ts.")
         self.products: NoisyProducts = inputs(self.config.epsilon, self.dim)
         return ProductsChannel(self.products)
 

@@ -84,7 +84,7 @@ class LDPLinUCB(MomentAgent[Config]):
         else:
             sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
             mechanism = Gaussian(sigma, math.inf, config.noise)
-            spent = gaussian_epsilon(config.delta, SENSITIVITY / sigma)
+            spent = gaussian_epsilon(mu=SENSITIVITY / sigma, delta=config.delta)
         return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
 
     def learn(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
-from privbandit_agents.base.settings import Above, Fraction, NonNegative, Positive
+from privbandit_agents.base.settings import Above, HalfOpen01, NonNegative, Positive
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
 from privbandit_agents.privacy.contributions.moments import NORM, Lifted, noise_of_gram, packed_size, sanitise, unpack
@@ -141,7 +141,7 @@ class Config(MomentSettings):
 
     policy: Literal["thompson", "elimination"] = "thompson"
     width: NonNegative | None = None
-    target: Annotated[Fraction, Above(0)] = 0.8
+    target: HalfOpen01 = 0.8
     stretch: Annotated[float, Above(1)] = 4.0
     clear: Positive = 1.0
 

@@ -7,7 +7,7 @@ an estimate, as in Thompson sampling.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -200,8 +200,9 @@ class PRECTS(MomentAgent[Config]):
 
     def difference(self, contexts: Array, arms: Array, x: Array) -> Array:
         """Return the played arm's features (n, d) less the mean of a candidate of each draw; zeros if it is none."""
-        equal = self.candidates(contexts)
-        pairs, own = equal.argmax(axis=2), equal[np.arange(len(arms)), :, arms] & (arms >= 0)[:, None]
+        equal: Any = self.candidates(contexts)
+        own = equal[np.arange(len(arms)), :, arms] & (arms >= 0)[:, None]
+        pairs = equal.argmax(axis=2)
         other = np.where(own[:, 0], pairs[:, 1], pairs[:, 0])
         compared = own.any(axis=1)
         behind = sanitise(played(contexts, other), np.zeros(len(contexts)))[0]

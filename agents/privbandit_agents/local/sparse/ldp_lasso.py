@@ -177,7 +177,7 @@ class LDPLasso(MomentAgent[Config]):
         found, variance = self.support.all_of(self.dim) + unit * mean, (unit * noise) ** 2
         weight = self.search[-1] / (self.search[-1] + variance)
         self.search[:-1] += weight * (found - self.search[:-1])
-        self.search[-1] *= 1 - weight
+        self.search[-1] = max(self.search[-1] * (1 - weight), 1e-300)  # is never 0
         # hard thresholding
         clearness = np.abs(self.search[:-1]) / math.sqrt(self.search[-1])
         clearness[self.support.chosen] = 0.0

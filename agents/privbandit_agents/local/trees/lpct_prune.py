@@ -134,7 +134,7 @@ class PrunedTree(WeightedTree):
         one = label[chosen[self.partition.of_leaf]]
         return np.stack([1 - one, one], axis=1)
 
-    def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
+    def statistics(self, total: Floats, users: int) -> tuple[Array, Floats, Array]:
         """Return every node's label (1/2: none), its |eta - 1/2| / r at the best lambda, and whether that ends it."""
         # how large the noise is beside the sampling
         private, public = self.partition.gather(total)[:, 0], self.public[:, 0]

@@ -54,7 +54,7 @@ class PrintedTree(WeightedTree):
             chosen[level], found[level] = np.where(take, level, chosen[above]), stop[level] | found[above]
         return np.eye(2)[label[chosen[self.partition.of_leaf]]]
 
-    def statistics(self, total: Floats, users: int) -> tuple[Labels, Floats, Array]:
+    def statistics(self, total: Floats, users: int) -> tuple[Array, Floats, Array]:
         """Return every node's label 1{s_k > 1/2}, v_k, and whether it ends the search."""
         levels = self.partition.levels
         k, deepest = np.zeros(len(self.partition.parent)), len(levels) - 1

@@ -111,10 +111,10 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def gaussian_epsilon(delta: float, mu: float) -> float:
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if delta is reached at epsilon = 0 already.
 
-    >>> round(gaussian_epsilon(1e-5, mu=math.sqrt(0.2)), 3)  # rho = 0.1: zCDP alone gives 1.914
+    >>> round(gaussian_epsilon(mu=math.sqrt(0.2), delta=1e-5), 3)  # rho = 0.1: zCDP alone gives 1.914
     1.76
     """
     failure(delta=delta)
@@ -135,7 +135,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu such that mu-Gaussian DP implies (epsilon, delta)-DP; infinity for epsilon = infinity."""
     failure(delta=delta)
-    if budget(epsilon=epsilon) == math.inf:
+    if budget(1e12, epsilon=epsilon) == math.inf:
         return math.inf
     high = 1.0
     while gaussian_delta(epsilon, high) < delta:

@@ -69,7 +69,7 @@ class Cost:
         elif self.rho:
             converted = rho_to_epsilon(noisy, left)
         else:
-            converted = gaussian_epsilon(left, math.sqrt(2 * self.gaussian))
+            converted = gaussian_epsilon(mu=math.sqrt(2 * self.gaussian), delta=left)
         basic = self.pure + self.epsilon + converted
         if left == 0:
             return basic

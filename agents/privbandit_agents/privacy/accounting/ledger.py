@@ -178,7 +178,7 @@ class Ledger:
             return basic if total.delta <= delta * (1 + SLACK) and not total.rho + total.gaussian else math.inf
         if total.gaussian:
             mixed = total.gaussian + PURE_IN_GAUSSIAN * total.pure_rho
-            return gaussian_epsilon(delta, math.sqrt(2 * mixed))
+            return gaussian_epsilon(mu=math.sqrt(2 * mixed), delta=delta)
         concentrated = rho_to_epsilon(total.rho + total.pure_rho, delta)
         return concentrated if total.rho else min(total.pure, concentrated)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privbandit_agents.privacy._validate import positive
-from privbandit_agents.privacy.vectors import LIMIT, modest
+from privbandit_agents.privacy.vectors import LIMIT, lengths_beside, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -173,9 +173,9 @@ def sanitise(features: ArrayLike, bought: ArrayLike, radius: float) -> tuple[Flo
         bad = ~(np.isfinite(x).reshape(len(x), -1).all(axis=1) & np.isfinite(item))
         x, item = np.clip(np.where(bad[:, None, None], 0.0, x), -LIMIT, LIMIT), np.where(bad, -1.0, item)
     if not modest(x, radius):
-        size = np.sqrt(np.vecdot(x, x))
-        if (size > radius).any():
-            x = x / np.maximum(size / radius, 1.0)[..., None]
+        size, longest = lengths_beside(x, radius)
+        if (size > longest).any():
+            x = x / np.maximum(size / longest, 1.0)
     exists = (item >= 0) & (item < x.shape[1]) & (item == np.floor(item))
     return x, np.where(exists, item, -1.0).astype(np.intp)
 

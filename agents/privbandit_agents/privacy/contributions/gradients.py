@@ -3,11 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import positive
-
-Floats = NDArray[np.float64]
+from privbandit_agents.privacy.vectors import Floats, lengths_beside
 
 
 def clipped_gradients(scores: Floats, answers: Floats, features: Floats, bound: float) -> Floats:
@@ -24,8 +22,8 @@ def clipped_gradients(scores: Floats, answers: Floats, features: Floats, bound: 
         bound: C > 0.
     """
     gradients: Floats = (scores - answers)[:, None] * features
-    norms = np.sqrt(np.vecdot(gradients, gradients))
-    return np.asarray(gradients * (positive(bound=bound) / np.maximum(norms, bound))[:, None])
+    norms, longest = lengths_beside(gradients, positive(bound=bound))
+    return np.asarray(gradients * (longest / np.maximum(norms, longest)))
 
 
 def sensitivity(bound: float, users: int, dim: int) -> float:

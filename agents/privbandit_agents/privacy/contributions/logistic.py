@@ -99,4 +99,5 @@ class Belief:
             gradient, hessian = model_of(part, self.theta.shape[1])
             self.precision[k], move = improved(self.precision[k], -gradient, hessian, sigma, sigma / WEIGHT)
             reached = self.theta[k] + move
-            self.theta[k] = reached / max(1.0, float(np.linalg.norm(reached)) / radius)
+            inside = radius * (1 - 1e-12)  # rounding never ends above the radius
+            self.theta[k] = reached / max(1.0, float(np.linalg.norm(reached)) / inside)

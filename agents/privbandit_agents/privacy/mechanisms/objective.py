@@ -148,7 +148,7 @@ def calibrate(
     Raises:
         ValueError: an argument out of range.
     """
-    if budget(rho=rho) == math.inf:
+    if budget(1e12, rho=rho) == math.inf:
         return 0.0, 0.0
     if method == "published":
         return published(rho, user, split, eta)
@@ -271,7 +271,7 @@ class ObjectivePerturbation:
             output_share: rho_output / rho, in (0, 1).
             users: how many losses are added up at most; their rounding is covered.
         """
-        rho_output = failure(output_share=output_share) * budget(rho=rho)
+        rho_output = failure(output_share=output_share) * budget(1e12, rho=rho)
         sigma, Delta = calibrate(rho * (1 - output_share), user, method=method, split=split, eta=eta)
         tau = positive(tau=tolerance(user, sigma) if tau is None else tau)
         output_sigma = (tau + rounding(user, users)) / Delta * math.sqrt(2 / rho_output) if Delta else 0.0

@@ -14,9 +14,9 @@ DIGITS = Context(prec=50)
 
 
 def exponential(epsilon: float) -> Fraction:
-    """Return a rational number just below e^epsilon, or below e^200 if that is less; epsilon >= 0."""
-    # odds of e^200 are beyond every threshold of 53 bits
-    return Fraction(Decimal(min(epsilon, 200.0)).exp(DIGITS)) * (1 - Fraction(1, 10**48))
+    """Return a rational number just below e^epsilon, or below e^200 if that is less, and at least 1; epsilon >= 0."""
+    # odds of e^200 are beyond every threshold of 53 bits; odds below 1 would be those of the opposite
+    return max(Fraction(1), Fraction(Decimal(min(epsilon, 200.0)).exp(DIGITS)) * (1 - Fraction(1, 10**48)))
 
 
 def at_most(odds: Fraction) -> float:

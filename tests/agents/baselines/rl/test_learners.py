@@ -301,7 +301,7 @@ def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp
 
 def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None:
     env = gym.make(CLASSIFICATION)
-    agent = small(name, env, learning_rate=1e-12)
+    agent = small(name, env, learning_rate=1e-9)
     agent.learn(env, 64, seed=0)
     before, users = parameters_of(agent.model.policy), agent.model.num_timesteps
     agent.learn(gym.Wrapper(env), 64, seed=0)

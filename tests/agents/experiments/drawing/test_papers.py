@@ -46,7 +46,7 @@ def test_text_is_of_eight_points_in_a_column_and_else_as_the_user_sets_it() -> N
 
     assert points(drawn()) == 8 and points(drawn(size=(7, 4))) == 10
     with matplotlib.rc_context({"font.size": 6, "font.family": "serif"}):
-        assert points(drawn()) == 6 and drawn().axes[0].xaxis.label.get_family() == ["serif"]
+        assert points(drawn()) == 6 and drawn().axes[0].xaxis.label.get_fontfamily() == ["serif"]
     with matplotlib.rc_context(Look(font=10).text):
         assert points(drawn()) == 10
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from privbandit_agents.bounds.labels import excess_risk
 from privbandit_agents.experiments.drawing.pictures import boxes, draw_picture
+from privbandit_agents.experiments.drawing.style import Look
 from privbandit_agents.experiments.schema.experiment import read_experiment
 from privbandit_agents.experiments.schema.figures import Picture
 from privbandit_agents.experiments.shelf import library
@@ -24,7 +25,7 @@ DRAWN = [
 @pytest.mark.parametrize("picture", DRAWN)
 @pytest.mark.wide
 def test_a_picture_is_drawn(picture: Picture, tmp_path: Path) -> None:
-    draw_picture(picture, tmp_path / "it.png")
+    draw_picture(picture, tmp_path / "it.png", Look())
     pixels: Any = matplotlib.image.imread(tmp_path / "it.png")
     assert len(np.unique(pixels[..., :3].reshape(-1, 3), axis=0)) > 20  # not a blank page
 

@@ -275,7 +275,7 @@ def test_calls_are_made_when_the_released_determinant_has_grown_and_are_capped(
 
 @both
 def test_no_call_is_made_beyond_the_budget(name: str) -> None:
-    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 1e-12, calls=8, rho=1.0)
+    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 2e-9, calls=8, rho=1.0)
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     assert agent.calls == 8
@@ -321,7 +321,7 @@ def test_no_two_draws_of_noise_or_actions_are_the_same(name: str, monkeypatch: p
 
 @both
 def test_a_reload_gives_no_budget_back(name: str, tmp_path: Path) -> None:
-    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 1e-12, calls=8)
+    agent = agent_of(name, exploration=5, growth=1, trigger=1 + 2e-9, calls=8)
     contexts, sets, bought = records(T)
     agent.update(contexts[:200], sets[:200], bought[:200])
     save(agent, tmp_path / "agent.npz")
@@ -528,7 +528,7 @@ def test_the_bound_of_lemma_s6() -> None:
         ({"rho": math.nan}, "rho must be > 0"),
         ({"rho": True}, "rho must be > 0; got True"),
         ({"epsilon": 0.0}, "epsilon must be > 0"),
-        ({"epsilon": 1.0, "rho": 1.0}, "one of epsilon and rho can be given"),
+        ({"epsilon": 1.0, "rho": 1.0}, "give rho or epsilon, not both; got rho=1.0 and epsilon=1.0."),
         ({"rho": 1.0, "delta": 2.0}, "delta must lie in (0, 1); got 2.0"),
         ({"rho": 1.0, "delta": 0.0}, "delta must lie in (0, 1); got 0.0"),
         ({"radius": 1e-300}, "radius must lie in [1e-06, 1000000.0]; got 1e-300"),

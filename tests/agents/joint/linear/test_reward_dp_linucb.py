@@ -11,6 +11,7 @@ from privbandit_agents import AGENTS, make, play
 from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.pairs.targets import targets
+from privbandit_agents.base.agent import SAME
 from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
 from privbandit_agents.testing import replay as replays
@@ -42,7 +43,7 @@ def test_moved_features_are_seen_and_not_claimed_to_be_hidden(monkeypatch: pytes
     """With the pairs that joint privacy is held to, the same releases of noise come with another policy."""
 
     def of_joint_privacy(agent: Any, ordinary: Any) -> Any:
-        monkeypatch.setattr(agent, "guarantee", dataclasses.replace(agent.guarantee, notion="joint"))
+        monkeypatch.setattr(agent, "guarantee", dataclasses.replace(agent.guarantee, notion="joint", neighbours=SAME))
         return targets(agent, ordinary)
 
     monkeypatch.setattr(replays, "targets", of_joint_privacy)

@@ -96,7 +96,7 @@ def test_the_agent_clips_to_what_its_noise_covers_and_spends_what_it_releases(mo
     seen: list[list[Any]] = [[], []]
     release = GumbelTopK.release
     for world in (0, 1):
-        agent: Any = make("fliphat", sparse(), seed=0, epsilon=1.0, M=3, x_max=2.0, C=1.5, R=3.0, s=5)
+        agent: Any = make("fliphat", sparse(), seed=0, epsilon=1.0, delta=0.01, M=3, x_max=2.0, C=1.5, R=3.0, s=5)
 
         def watched(self: Any, value: Any, rng: Any, world: int = world) -> Any:
             seen[world].append((self, np.array(value)))
@@ -158,8 +158,8 @@ def test_figure_1_can_be_had_by_the_authors_settings_and_their_beta(epsilon: flo
 
 
 def test_the_sensitivity_is_four_x_max_times_the_published_one() -> None:
-    mechanism, cost = calibrate(Config(calibration="published", M=1), 64, 10, 0.1)
-    right, _ = calibrate(Config(composition="basic", M=1), 64, 10, 0.1)
+    mechanism, cost = calibrate(Config(delta=0.01, calibration="published", M=1), 64, 10, 0.1)
+    right, _ = calibrate(Config(delta=0.01, composition="basic", M=1), 64, 10, 0.1)
     assert isinstance(mechanism, LaplacePeeling) and isinstance(right, LaplacePeeling)
     assert right.scale / mechanism.scale == pytest.approx(4 * 4.0)
     assert cost.rho == pytest.approx(2.5 * 10 * (right.sup_sensitivity / mechanism.scale) ** 2)
@@ -168,7 +168,7 @@ def test_the_sensitivity_is_four_x_max_times_the_published_one() -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 5.0, 50.0, 1000.0])
 @pytest.mark.parametrize("M", [1, 14])
 def test_basic_composition_uses_the_published_scale_where_it_is_proved(epsilon: float, M: int) -> None:
-    peel, _ = calibrate(Config(epsilon=epsilon, composition="basic", M=M), 512, 10, 0.1)
+    peel, _ = calibrate(Config(epsilon=epsilon, delta=0.01, composition="basic", M=M), 512, 10, 0.1)
     assert isinstance(peel, LaplacePeeling)
     x = peel.sup_sensitivity / peel.scale
     basic = 3 * peel.k * x <= epsilon / M * (1 + 1e-9)
@@ -180,7 +180,7 @@ def test_basic_composition_uses_the_published_scale_where_it_is_proved(epsilon: 
 def test_what_is_spent_is_what_was_declared() -> None:
     for config in ({}, {"composition": "basic"}, {"rho": 0.1}):
         env = sparse()
-        agent = make("fliphat", env, seed=0, **config)
+        agent = make("fliphat", env, seed=0, delta=0.01, **config)
         play(env, agent, seed=0)
         spent = agent.ledger.spent()  # type: ignore[attr-defined]
         if "rho" in config:
@@ -192,7 +192,7 @@ def test_what_is_spent_is_what_was_declared() -> None:
 def test_the_published_calibration_says_what_it_is() -> None:
     env = sparse()
     with pytest.warns(UserWarning, match="published"):
-        agent = make("fliphat", env, seed=0, calibration="published", M=1)
+        agent = make("fliphat", env, seed=0, delta=0.01, calibration="published", M=1)
     play(env, agent, 100, seed=0)
     assert not agent.guarantee.proven
     assert agent.ledger.spent_epsilon(0.01) > 5 * 1.0  # type: ignore[attr-defined]

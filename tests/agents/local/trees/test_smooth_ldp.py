@@ -47,6 +47,7 @@ def worst_ratio(all_inputs: list[Inputs], reports: Any) -> float:
 def test_no_two_records_are_told_apart_by_more_than_epsilon(epsilon: float, kind: str) -> None:
     """All reports of a device that has up to three cells, exactly; some pair reaches epsilon."""
     agent = agent_of(epsilon=epsilon)
+    agent.order = np.arange(agent.n_arms)
     agent.open = np.array([1, 5, 6])  # a half, and the halves of the other one
     agent.left[5] = [True, False, False]  # decided: its users are inactive
     agent.run = 7 if kind == "place" else 2

@@ -50,7 +50,7 @@ def test_the_conversion_is_the_infimum_over_orders(rho: float, delta: float) -> 
 def test_the_conversion_holds_for_the_gaussian_mechanism_and_is_not_far_off() -> None:
     for rho, delta in ((0.01, 1e-5), (0.5, 1e-6), (3.0, 0.01)):
         mu = math.sqrt(2 * rho)
-        exact = gaussian_epsilon(delta, mu)
+        exact = gaussian_epsilon(mu=mu, delta=delta)
         assert exact <= rho_to_epsilon(rho, delta) <= 1.25 * exact + 0.05
 
 
@@ -102,12 +102,12 @@ def test_mu_is_right_where_the_closed_form_cancels(epsilon: float, delta: float)
     """By the closed form the true delta of each of these is off, some five times above the asked one."""
     mu = gaussian_mu(epsilon, delta)
     assert exact_delta(epsilon, mu) <= delta * (1 + 1e-11) < exact_delta(epsilon, mu * (1 + 1e-8))
-    assert gaussian_epsilon(delta, mu) == pytest.approx(epsilon, rel=1e-7)
+    assert gaussian_epsilon(mu=mu, delta=delta) == pytest.approx(epsilon, rel=1e-7)
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(1e-10, 1e-13), (1e-8, 1e-30), (1e-4, 1e-300), (0.1, 1e-5), (3.0, 1e-9)])
 def test_the_epsilon_of_gaussian_noise_is_never_rounded_down(mu: float, delta: float) -> None:
-    epsilon = gaussian_epsilon(delta, mu)
+    epsilon = gaussian_epsilon(mu=mu, delta=delta)
     assert exact_delta(epsilon, mu) <= delta < exact_delta(epsilon * (1 - 1e-10), mu)
 
 
@@ -144,7 +144,7 @@ def test_against_another_accountant() -> None:
         assert rho_to_epsilon(1 / (2 * sigma**2), 1e-5) == pytest.approx(rdp.get_epsilon(1e-5), rel=1e-3)
         pld = accounting.pld.PLDAccountant()
         pld.compose(accounting.GaussianDpEvent(sigma))
-        assert gaussian_epsilon(1e-5, 1 / sigma) == pytest.approx(pld.get_epsilon(1e-5), rel=1e-3)
+        assert gaussian_epsilon(mu=1 / sigma, delta=1e-5) == pytest.approx(pld.get_epsilon(1e-5), rel=1e-3)
     pld = accounting.pld.PLDAccountant()
     for sigma in (5.0, 7.0, 7.0):
         pld.compose(accounting.GaussianDpEvent(sigma))

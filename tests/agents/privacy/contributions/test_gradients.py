@@ -3,7 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 from given import rng
+from privbandit_agents.joint.sparse.pursuit.releases import within
+from privbandit_agents.privacy.contributions.choices import sanitise as clipped_choices
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients, sensitivity
+from privbandit_agents.privacy.vectors import modest
 
 
 @pytest.mark.parametrize("bound", [0.5, 1.0, 1e-6, 37.0])
@@ -54,3 +57,15 @@ def test_a_bound_that_is_none_is_refused(bound: float) -> None:
         clipped_gradients(np.zeros(1), np.zeros(1), np.zeros((1, 1)), bound)
     with pytest.raises(ValueError, match="bound must be"):
         sensitivity(bound, 1, 1)
+
+
+@pytest.mark.parametrize("bound", [1e-9, 1e-140, 1e-160, 1e-200, 1e-300])
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e-155, 1e-140, 1.0])
+def test_no_bound_is_passed_by_a_record_whose_squares_underflow(bound: float, size: float) -> None:
+    features = size * np.array([[1.0, 0.0, 0.0], [0.6, -0.8, 0.0]])
+    rows = clipped_gradients(np.zeros(2), np.array([1.0, -1.0]), features, bound)
+    shown = np.abs(clipped_choices(features[:, None], np.zeros(2), bound)[0])
+    for clipped in (rows, within(features, bound)[0], shown[:, 0]):
+        assert (np.hypot.reduce(clipped, axis=1) <= bound * (1 + 1e-12)).all()
+        assert np.array_equal(clipped[:, 2], np.zeros(2))
+    assert modest(features, bound) <= (np.abs(features).max() <= bound)

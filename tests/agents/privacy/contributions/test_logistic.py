@@ -94,3 +94,16 @@ def test_a_belief_without_noise_is_the_posterior_mode_after_a_few_batches() -> N
     assert belief.norms[0] == pytest.approx(float(np.linalg.norm(belief.theta[0])))
     belief.learn(np.array([1e9, 0.0, 0.0, 0.0, 0.0]), 1.0, 5.0)
     assert belief.norms[0] <= 5 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.3, 5.0, 20.0])
+def test_no_estimate_ends_above_its_radius(radius: float) -> None:
+    draw = rng(0)
+    for dim in (1, 2, 5, 20):
+        belief = logistic.Belief(1, dim)
+        for _ in range(250):
+            packed = draw.standard_normal(dim + dim * (dim + 1) // 2)
+            packed[:dim] *= 1e6
+            belief.learn(packed, 1e-2, radius)
+            assert belief.norms[0] <= radius
+            logistic.sensitivity(belief.norms)

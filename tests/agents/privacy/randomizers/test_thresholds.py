@@ -135,3 +135,10 @@ def test_without_noise_there_is_no_grid() -> None:
     for scale in (math.inf, math.nan, 1e-320, 1e-275, 1e275):
         with pytest.raises(ValueError, match="beyond what floats can add"):
             grid.step_of(scale)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-47, 1e-49, 1e-300])
+def test_odds_are_at_least_even_at_any_budget(epsilon: float) -> None:
+    assert 1 <= thresholds.exponential(epsilon) <= 1 + 2 * Fraction(epsilon)
+    assert thresholds.at_most(thresholds.exponential(epsilon)) >= 0.5
+    assert Hemisphere(epsilon, 1, 2).right >= 0.5

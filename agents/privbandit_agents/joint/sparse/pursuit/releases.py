@@ -17,7 +17,7 @@ from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice, rank_scores
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
-from privbandit_agents.privacy.vectors import smat, svec
+from privbandit_agents.privacy.vectors import lengths_beside, smat, svec
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -156,5 +156,6 @@ def with_room(bound: float) -> float:
 
 def within(vectors: Floats, radius: float) -> tuple[Floats, Floats]:
     """Return vectors of shape (n, m) scaled into the ball of a radius, and the factors, shape (n,)."""
-    factors = np.minimum(1.0, radius / np.maximum(np.sqrt(np.vecdot(vectors, vectors)), 1e-300))
-    return vectors * factors[:, None], factors
+    norms, longest = lengths_beside(vectors, radius)
+    factors = np.minimum(1.0, longest / np.maximum(norms, 1e-300))
+    return vectors * factors, factors[:, 0]

@@ -87,7 +87,7 @@ def inside(values: Array, low: float = -1.0) -> Array:
 def chosen(contexts: Array, arms: Array) -> Array:
     """Return the features of the chosen arms within the unit ball, shape (n, d)."""
     x = inside(contexts[np.arange(len(contexts)), arms].astype(float))
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0))
 
 
 def product(contexts: Array, arms: Array, rewards: Array) -> Array:
@@ -580,7 +580,7 @@ class Cells(LocalAgent[Any, Any]):
     def opened(self, report: Any) -> Array:
         """Return the estimate of each user's table, shape (n, cells)."""
         if np.isinf(self.config.epsilon):
-            return np.eye(self.cells)[report]
+            return np.asarray(np.eye(self.cells)[report])
         return np.asarray(self.device.estimate(report)[..., 0])
 
     def absorb(self, report: Any) -> None:
@@ -985,7 +985,7 @@ class Tables(CentralAgent[Any, Array]):
         return self.shares()[self.side(context)].argmax(axis=-1)
 
     def shares(self) -> Array:
-        return self.release[..., 1] / np.maximum(self.release.sum(axis=-1), 1.0)
+        return np.asarray(self.release[..., 1] / np.maximum(self.release.sum(axis=-1), 1.0))
 
     def frozen_rounds(self) -> int:
         return self.end - self.users

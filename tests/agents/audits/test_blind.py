@@ -9,6 +9,7 @@ from agents.audits import blind
 from privbandit_agents.cli import commands
 from privbandit_agents.testing import NotSeen, check_agent
 
+pytestmark = pytest.mark.slow
 FILE = Path(blind.__file__)
 MISSED = {
     "NaiveSensitivity": "twice epsilon, spread over many coordinates: a quick audit finds .41 of 1",
@@ -35,16 +36,12 @@ QUICK = (
     "InADict",
     "Deaf",
 )
-"""Agents that are checked in a second: the default run looks at these alone."""
+"""Agents that are checked in a second, and need no audit."""
 
 
 def cases(names: dict[str, str]) -> list[Any]:
-    """Return (name, world) of the agents, most of them wide."""
-    return [
-        pytest.param(name, world, marks=() if name in QUICK else pytest.mark.wide)
-        for name, world in names.items()
-        if name not in MISSED and name not in NOT_RUN
-    ]
+    """Return (name, world) of the agents."""
+    return [pytest.param(*case) for case in names.items() if case[0] not in {*MISSED, *NOT_RUN}]
 
 
 def checked(name: str, world: str) -> str:

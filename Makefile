@@ -77,7 +77,7 @@ test-package:  ## build the source archive and the wheel, install each elsewhere
 notebooks: $(VENV)/.dev  ## run every notebook
 	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py
 
-test-faults: $(VENV)/.dev  ## attack the project by kills, full disks, hostile records, broken servers and files, and signals at 40 moments of eight commands (more than an hour)
+test-faults: $(VENV)/.dev  ## attack the project by kills, full disks, hostile records, broken servers and files, and signals at 40 moments of eight commands (long)
 	$(BIN)/python tests/faults/run.py
 
 check: $(VENV)/.dev  ## lint, format and types

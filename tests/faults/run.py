@@ -1,6 +1,6 @@
 """Attack the project by seeded faults of many kinds, and print how many were tried, survived and went wrong.
 
-``make test-faults`` runs it in more than an hour, of which signals take the most; another ``--seed`` tries other
+``make test-faults`` runs it, and signals take the most of its time; another ``--seed`` tries other
 faults, and ``--only KIND --least N`` tries N faults of a kind.
 """
 

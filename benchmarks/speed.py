@@ -41,7 +41,7 @@ SPARSE: dict[str, Config] = {
     "fliphat, tuned": {"M": 2, "eta": 0.5, "x_max": 2.0, "R": 2.0, "s": 5},
 }
 ILL: Config = {"n_arms": 3, "dim": 2, "design": "ill", "support": 200}
-DEFAULT = ("uniform", "ldp-greedy", "ldp-linucb", "ldp-oful", "ldp-sgd", "input-perturbation", "prec", "lplr")
+DEFAULT = ("uniform", "ldp-greedy", "ldp-linucb", "ldp-oful", "ldp-sgd", "input-perturbation", "prec-ts", "lplr")
 COUNTED = [
     *((name, Config()) for name in DEFAULT),
     ("lplr", {"preset": "published", "calibration": "correct"}),
@@ -80,7 +80,7 @@ STEPPED: dict[str, tuple[str, str, dict[str, float | None]]] = {
 }
 """By family: a world of other libraries, the agent whose steps are the unit, and what others cost of it at most."""
 
-WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec", "lplr", "input-perturbation")
+WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec-ts", "lplr", "input-perturbation")
 WIDE_RUN = """
 import resource, time, gymnasium as gym, scipy.linalg, scipy.optimize, scipy.special
 from privbandit_agents import make, play
@@ -234,7 +234,7 @@ def wide(options: Options) -> Iterator[Row]:
 
 def memory(options: Options) -> Iterator[Row]:
     """Measure peak memory, which must not grow with the number of users."""
-    for name in ("ldp-greedy", "prec", "lplr"):
+    for name in ("ldp-greedy", "prec-ts", "lplr"):
         short, long = (peak_by_counts(name, users) for users in (10**7, 10**9))
         yield Row(f"{name}, peak memory at 10^9 users over 10^7", long / short, f"({long:.2f} MiB)", at_most=1.5)
     if not options.quick:

@@ -64,9 +64,9 @@ def test_the_choices_filter_charts_and_ranks_in_every_environment(browser: Any, 
         assert len(both) == 4 + 3 * 4  # four agents without privacy, and four with three epsilons each
         choose(page, "epsilon", "0.5")
         assert len(rows(page)) == 4 + 4
-        choose(page, "agent", "prec")
-        assert len(rows(page)) == 1 and "prec epsilon=0.5" in rows(page)[0]
-        assert "prec epsilon=0.5" in page.inner_text("#curves-legend") and "greedy" not in page.inner_text(
+        choose(page, "agent", "prec-ts")
+        assert len(rows(page)) == 1 and "prec-ts epsilon=0.5" in rows(page)[0]
+        assert "prec-ts epsilon=0.5" in page.inner_text("#curves-legend") and "greedy" not in page.inner_text(
             "#curves-legend"
         )
         choose(page, "group", "open")

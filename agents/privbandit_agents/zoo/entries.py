@@ -208,12 +208,6 @@ AGENTS: dict[str, Entry] = {
         "regression on features and rewards with noise",
         "linear sparse: local, real",
     ),
-    "prec": ours(
-        "local.linear.prec:PREC",
-        "adaptive preconditioning of locally private statistics",
-        "linear sparse: local, exact, secure",
-        successor="prec-ts",
-    ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
         "private comparison of two arms, and plain regression",

@@ -77,7 +77,8 @@ def test_the_page_of_a_preset_names_its_agent_and_settings() -> None:
 
 
 def test_the_page_of_a_retired_agent_names_its_successor() -> None:
-    assert "prec-ts" in printed("prec").split("privacy")[0] and "Retired" not in printed("prec-ts")
+    assert "private-pursuit" in printed("clipped-iht").split("privacy")[0]
+    assert "Retired" not in printed("private-pursuit")
 
 
 def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:

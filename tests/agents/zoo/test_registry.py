@@ -50,7 +50,7 @@ def test_every_entry_has_a_summary_and_frozen_settings_with_documented_attribute
 
 @pytest.mark.parametrize(
     ("name", "world", "after"),
-    [("prec", LINEAR, "prec-ts"), ("clipped-iht", "privbandit/SparseLinear-v0", "private-pursuit")],
+    [("clipped-iht", "privbandit/SparseLinear-v0", "private-pursuit")],
 )
 def test_a_retired_agent_is_built_with_a_warning_that_names_its_successor(name: str, world: str, after: str) -> None:
     env = gym.make(world, horizon=10)

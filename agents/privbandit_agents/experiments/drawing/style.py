@@ -34,7 +34,7 @@ COLORS = {
             "dp-dqn ppo clipped-iht dpmnl-approx tree-public lpct-prune",
             "dqn greedy-mnl psgd-linear logistic-public ldp-linucb sw-ldp-linucb ldp-oful shuffle-linucb warm-ldp-sgd",
             "ldp-greedy a2c squarecb reward-dp-linucb histogram phist pglm",
-            "lints regcb ts-mnl tree-all ldp-sgd ldp-glm ldp-clicks prec lpdt",
+            "lints regcb ts-mnl tree-all ldp-sgd ldp-glm ldp-clicks lpdt",
         )
     )
     for name in names.split()

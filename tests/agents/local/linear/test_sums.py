@@ -151,5 +151,5 @@ def test_what_may_not_be_summed_is_not() -> None:
 
 
 def test_sums_of_infinite_budgets_are_exact() -> None:
-    agent, records = agent_and_users("prec", 12, epsilon=np.inf)
+    agent, records = agent_and_users("ldp-greedy", 12, epsilon=np.inf)
     np.testing.assert_allclose(agent.randomize_block(*records), agent.encode(*records).sum(axis=0))

@@ -71,7 +71,7 @@ def sum_error(name: str, users: int) -> float:
     for n in parts(users):
         contexts = rng.random((n, 5, 5)) / math.sqrt(5)
         report = agent.randomize(contexts, np.zeros(n, np.int64), rng.uniform(-1, 1, n))
-        total += agent.channel.decode(report).sum(axis=0, dtype=np.longdouble)
+        total += agent.estimate(report).sum(axis=0, dtype=np.longdouble)
         agent.absorb(report)
     return float(np.abs(agent.total - total).max() / np.abs(total).max())
 

@@ -213,7 +213,7 @@ def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
                 if not isinstance(self.action_space, Assortments):  # which items are bought has no unit
                     feedback = units.of_rewards(feedback, signed)
                 own = units.of_contexts(contexts), actions, feedback
-                units.note(self, *own, given[2] if method.__name__ == "update_counts" else 1)
+                units.note(self, *own, given[2] if given[2:] else 1)
                 return method(self, *own, *given[2:], **named)
             result = method(self, units.of_contexts(self.contexts_of(context)), *given, **named)
             back = method.__name__ == "predict" and result is not None
@@ -224,7 +224,7 @@ def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
     return within
 
 
-DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "update_sum", "learn_logged"
+DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "learn_logged"
 """Methods that get contexts or records, beside ``select_action`` and ``update``."""
 
 
@@ -567,9 +567,9 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         return NEVER
 
     @property
-    def fewest_summed(self) -> int:
-        """From how many users on a simulation may draw a block's sum of reports at once; ``NEVER``: not at all."""
-        return NEVER
+    def fewest_summed(self) -> float:
+        """From how many users on a simulation may draw a block's sum of reports at once; infinity: not at all."""
+        return math.inf
 
     @final
     @in_units
@@ -608,24 +608,6 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         if users:
             self.ledger.spend(self.cost, group=self.ledger.group + 1, groups=users)
 
-    @final
-    def update_sum(self, contexts: Array, actions: Action, feedback: Feedback) -> None:
-        """Learn from the sum of n users' reports, drawn at once: for simulation, from ``fewest_summed`` users on.
-
-        Raises:
-            TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
-        """
-        self.refuse_people()
-        if self.fewest_summed == NEVER:
-            raise TypeError(f"{self.name} has no law of summed reports.")
-        records = self.records_of(contexts, actions, feedback)
-        with self.paying(len(records[-1])):
-            self.absorb_sum(self.randomize_block(*records), len(records[-1]))
-
-    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
-        """Return the sum of n users' reports, drawn at once by the law of ``randomize``: for simulation."""
-        raise TypeError(f"{self.name} has no law of summed reports.")
-
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
         """Return all that leaves the devices of one user or of n; draw from ``rng``, and read public state only."""
@@ -652,17 +634,24 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         """Learn from reports."""
 
     @final
-    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
+    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array | None = None) -> None:
+        """Learn from the sum of reports, drawn at once: of users by counts, or one each, from ``fewest_summed`` on.
+
+        Raises:
+            TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
+        """
         self.refuse_people()
-        if not self.by_counts:
-            raise TypeError(f"{self.name} learns from users one by one.")
-        with self.paying(users := int(np.sum(counts))):
-            self.absorb_sum(self.randomize_sum(contexts, actions, feedback, counts), users)
+        if not (self.by_counts if counts is not None else math.isfinite(self.fewest_summed)):
+            raise TypeError(f"{self.name} has no law of summed reports: it learns from users one by one.")
+        records = self.records_of(contexts, actions, feedback)
+        with self.paying(users := len(records[-1]) if counts is None else int(np.sum(counts))):
+            self.absorb_sum(self.randomize_sum(*records, counts), users)
 
-    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
-        """Return the sum of the users' reports, drawn at once: for simulation, by the law of ``randomize``.
+    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array | None = None) -> Array:
+        """Return the sum of the reports of one user a record, or of ``counts[i]``, drawn at once: for simulation.
 
-        Users by counts exist in simulations only; so this draws from ``rng`` too, as ``select_counts`` may.
+        By the law of ``randomize``. Users by counts exist in simulations only; so this draws from ``rng`` too, as
+        ``select_counts`` may.
         """
         raise TypeError(f"{self.name} has no law of summed reports.")
 

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.privacy.accounting.costs import Cost
+
 Array = NDArray[Any]
 Arithmetic: TypeAlias = Literal["exact", "real"]
 """Numbers that a guarantee holds for: those that leave, or real ones in their place."""
@@ -15,7 +17,7 @@ ENTRIES_AT_ONCE = 2**20
 
 
 class Randomizer(Protocol):
-    """What makes reports: a ``LocalRandomizer``, or ``GaussianReport``."""
+    """What makes reports."""
 
     @property
     def epsilon(self) -> float:
@@ -26,6 +28,40 @@ class Randomizer(Protocol):
 
     def log_likelihood(self, reports: Array, cell: int, value: Array | None = None) -> NDArray[np.float64]:
         """Return the log density of each report if the input were (cell, value), shape (n,)."""
+
+
+class Device(Randomizer, Protocol):
+    """A randomizer whose reports are added up: ``LocalRandomizer``, ``GaussianReport`` or ``NoisyProducts``."""
+
+    @property
+    def cost(self) -> Cost:
+        """What one report costs."""
+
+    @property
+    def cells(self) -> int:
+        """M."""
+
+    @property
+    def entries(self) -> int:
+        """How many numbers an estimate has."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in a coordinate of an estimate."""
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Whether sums of estimates are drawn at once; ``"normal"``: from their normal limit."""
+
+    @property
+    def fewest_summed(self) -> float:
+        """From how many users on ``total`` of one user an input may stand for their reports; infinity: never."""
+
+    def estimate(self, reports: Array) -> NDArray[np.float64]:
+        """Return unbiased estimates, one row a report."""
+
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> NDArray[np.float64]:
+        """Draw the sum of the estimates at once, of one user an input, or of ``counts[i]``: for simulation."""
 
 
 class Inputs(NamedTuple):

@@ -359,7 +359,7 @@ def play_blocks(
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
                 agent.present = masks
-                agent.update_sum(contexts, actions, served.feedback)
+                agent.update_counts(contexts, actions, served.feedback)
                 agent.present = None
                 curve.counted += frozen
             else:

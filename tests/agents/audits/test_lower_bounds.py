@@ -113,7 +113,7 @@ def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
     assert not audit(game(name, 1.0, calibration="published"), runs, rng()).refuted
 
 
-PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec", "prec-ts")
+PURE = ("ldp-greedy", "ldp-sgd", "input-perturbation", "prec-ts")
 
 
 @pytest.mark.parametrize("name", ["ldp-linucb", *PURE, "jdp-linucb"])

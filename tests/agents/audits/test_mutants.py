@@ -14,7 +14,8 @@ from privbandit_agents.local.gradients.pglm import NoisyMoments
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.layered.lplr import LPLR
 from privbandit_agents.local.layered.report import Report
-from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent
+from privbandit_agents.local.linear.ldp_linucb import LDPLinUCB
+from privbandit_agents.local.linear.moments import MomentAgent
 from privbandit_agents.local.trees.lpct import LPCT
 from privbandit_agents.local.trees.votes import LeafVotes
 from privbandit_agents.testing import HORIZON
@@ -47,14 +48,15 @@ def label_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def quiet_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """The features' matrix has a quarter of its noise, the moment all of it: epsilon = 2.3 in place of 1."""
-    honest = GaussianChannel.report
+    honest = LDPLinUCB.randomize
 
-    def quiet(self: GaussianChannel, vectors: Any, rng: Any) -> Any:
-        noise = honest(self, vectors, rng) - vectors
+    def quiet(self: LDPLinUCB, context: Any, action: Any, feedback: Any) -> Any:
+        vectors = self.encode(context, action, feedback)
+        noise = honest(self, context, action, feedback) - vectors
         noise[:, 2:] /= 4
         return vectors + noise
 
-    monkeypatch.setattr(GaussianChannel, "report", quiet)
+    monkeypatch.setattr(LDPLinUCB, "randomize", quiet)
 
 
 def loud_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_sums_have_no_names() -> None:
     env.reset(seed=0)
     contexts = env.unwrapped.upcoming(3)
     with pytest.raises(TypeError, match="people, who have no names here"):
-        agent.update_sum(contexts, np.zeros(3, int), np.ones(3))
+        agent.update_counts(contexts, np.zeros(3, int), np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["adap-klucb", "dp-se", "ldp-ucb"])

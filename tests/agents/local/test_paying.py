@@ -72,7 +72,7 @@ def test_secure_noise_never_comes_from_numpy(name: str) -> None:
     agent, records = agent_and_users(name, noise="secure")
     agent.rng = Trap()
     agent.update(*records)
-    refusing = [(agent.update_counts, (*records, np.ones(6, int))), (agent.update_sum, records)]
+    refusing = [(agent.update_counts, (*records, np.ones(6, int))), (agent.update_counts, records)]
     for call, given in refusing:
         with pytest.raises(TypeError):
             call(*given)

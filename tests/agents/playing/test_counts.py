@@ -92,13 +92,13 @@ def test_sums_of_reports_have_the_law_of_reports(name: str) -> None:
     env = environment()
     env.reset(seed=1)
     agent: Any = make(name, env, seed=1, **EASY[name])
-    if not hasattr(agent, "channel"):
+    if not hasattr(agent, "device"):
         return
     contexts = env.unwrapped.support.contexts[:2]
     actions, feedback, counts = np.array([0, 1]), np.array([1.0, -1.0]), np.array([40, 20])
     counts = counts * (10 if agent.by_counts == "normal" else 1)  # the limit is for many users
     repeated = [np.repeat(part, counts, axis=0) for part in (contexts, actions, feedback)]
-    single = np.array([agent.channel.decode(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
+    single = np.array([agent.estimate(agent.randomize(*repeated)).sum(axis=0) for _ in range(1000)])
     summed = np.array([agent.randomize_sum(contexts, actions, feedback, counts) for _ in range(2000)])
     # sums of few values lie on a grid, up to rounding
     for ours, theirs in zip(summed.T.round(9), single.T.round(9), strict=True):
@@ -173,6 +173,6 @@ def test_reports_that_wait_for_the_next_change_are_those_of_every_checkpoint(che
         assert agent.reports_late
         agent.reports_late = late
         result = play(env, agent, seed=1, checkpoints=checkpoints)
-        found.append((result.regret, agent.users, agent.layer_end, agent.ledger.releases, agent.total))
+        found.append((result.regret, agent.users, agent.refit_at, agent.ledger.releases, agent.total))
     assert found[0][1:4] == found[1][1:4] and found[0][1] == found[0][3] == 60_000
     assert found[0][0] == pytest.approx(found[1][0]) and found[0][4] == pytest.approx(found[1][4])

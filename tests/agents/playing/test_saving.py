@@ -200,7 +200,7 @@ class Hoarding(LDPGreedy):
         self.rng_noise = self.rng.spawn(1)[0]
 
     def randomize(self, context: Any, action: Any, feedback: Any) -> Any:
-        return self.channel.report(self.encode(context, action, feedback), self.rng_noise)
+        return self.inputs(context, action, feedback).randomize(self.rng_noise)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def history(agent: Any) -> Floats:
     if randomizer.dim > 1:  # else these users tell the widths of the published preset: there is nothing to tell yet
         packed = agent.oracle.report.layout.pack(np.eye(2)[:1], np.full(1, 5.0), np.zeros((1, 0)))
         total[[0, 2]] = agent.frozen_rounds() / 2 * packed[0]
-    return total
+    return total.ravel()
 
 
 def layered_pairs(env: gym.Env[Any, Any]) -> list[Pair]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, next_change, no_context
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.base.ties import largest, one_of
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import Lifted
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class LDPUCB(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/finite-arms.md"
     plays = staticmethod(no_context)
+    asks_anew = True  # reports are about the arm of this run
 
     def begin(self) -> None:
         super().begin()
@@ -67,8 +68,8 @@ class LDPUCB(MomentAgent[Config]):
         self.sums, self.pulls = np.zeros(self.n_arms), np.zeros(self.n_arms)
         self.arm = one_of(self.pulls == 0, self.rng_runs)
 
-    def open_channel(self) -> RandomizerChannel:
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, 1, noise=self.config.noise))
+    def opened(self) -> Device:
+        return self.directions(1)
 
     # on the devices
 
@@ -83,10 +84,6 @@ class LDPUCB(MomentAgent[Config]):
         told = np.isfinite(y) & (np.atleast_1d(action) == self.arm)
         y = 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1
         return Lifted(y[:, None], np.zeros((len(y), 0)))
-
-    @property
-    def at_once(self) -> int:
-        return min(super().at_once, self.frozen_rounds())  # reports are about the arm of this run
 
     # on the server
 

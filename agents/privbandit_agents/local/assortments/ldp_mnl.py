@@ -15,7 +15,7 @@ from privbandit_agents.base.agent import Action, Array, Feedback, assortments
 from privbandit_agents.base.choices import best_sets, lay_out, sizes
 from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.settings import Growth, Within
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.choices import clipped_gradients
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
@@ -69,12 +69,10 @@ class LDPMNL(MomentAgent[Config]):
         self.scorer = np.zeros((self.dim, 2))  # theta, at which gradients are taken, and the average, which plays
         self.stepped = 0
 
-    def open_channel(self) -> RandomizerChannel:
-        _, _, dim = sizes(self.observation_space, self.action_space)
-        config = self.config
-        randomizer = Hemisphere(config.epsilon, 1, dim, radius=config.gradient_norm, noise=config.noise)
-        self.norm = randomizer.scale  # B, of every estimate
-        return RandomizerChannel(randomizer)
+    def opened(self) -> Hemisphere:
+        device = self.directions(sizes(self.observation_space, self.action_space)[2], self.config.gradient_norm)
+        self.norm = device.scale  # B, of every estimate
+        return device
 
     def select_action(self, context: Array) -> Action:
         """Return the best assortment for the average theta."""

@@ -67,7 +67,7 @@ class NoisyMoments(Summing[Config]):
         self.device: GaussianReport | Hemisphere
         if config.report == "gaussian":
             noise = Gaussian.from_epsilon(config.epsilon, self.cost.delta, SENSITIVITY)
-            self.device, self.sigma = GaussianReport(noise, config.epsilon), noise.sigma
+            self.device, self.sigma = GaussianReport(noise, config.epsilon, self.cost.delta, size), noise.sigma
         else:
             self.device = Hemisphere(config.epsilon, 1, size, radius=NORM)
             self.sigma = self.device.variance(own=True) ** 0.5

@@ -4,37 +4,22 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 2024, Algorithms 1 to 6.
 """
 
-import math
 from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import (
-    NEVER,
-    Action,
-    Array,
-    Feedback,
-    Guarantee,
-    LocalAgent,
-    arms_with_features,
-    n_arms,
-)
+from privbandit_agents.base.agent import Action, Array, Feedback, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, arithmetic_of
-from privbandit_agents.base.rows import added
 from privbandit_agents.base.ties import best
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
 from privbandit_agents.local.layered.oracle_pooled import PooledOracle
 from privbandit_agents.local.layered.settings import Config
-from privbandit_agents.privacy.accounting.costs import pure
-from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.local.sums import SummedReports
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
-from privbandit_agents.privacy.randomizers.randomizer import LARGE
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
-class LPLR(LocalAgent[Config, Array]):
+class LPLR(SummedReports[Config]):
     """Every user reports privately on the bin of the features it was played; arms that cannot be best are dropped.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, whatever the record and
@@ -55,32 +40,26 @@ class LPLR(LocalAgent[Config, Array]):
     """
 
     Config = Config
-    total: Array
+    proof = "docs/privacy/layered-regression.md"
     reports_late = True
+    asks_anew = True
 
     plays = staticmethod(arms_with_features)
 
     def begin(self) -> None:
         super().begin()
-        config, proven = self.config, self.config.calibration == "correct"
-        if not proven:
+        config = self.config
+        if config.calibration == "published":
             self.warn_unproven()
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
         self.oracle: Oracle = kind(config, self.context_shape[1], n_arms(self.action_space))
-        self.users = 0
-        self.open_layer()
-        promised = config.epsilon if proven else math.inf
-        self.cost, self.ledger = pure(promised), Ledger(promised)
         # a published oracle checks widths by Laplace noise on real numbers
-        exact = kind is PooledOracle and arithmetic_of(self.oracle.randomizer) == "exact"
-        proof = "docs/privacy/layered-regression.md"
-        self.guarantee = Guarantee.local(config.epsilon, 0.0, proof, proven, "exact" if exact else "real")
+        self.equip(self.oracle.randomizer, exact=kind is PooledOracle)
+        self.layer_start, self.refit_at = 0, self.next_refit()
 
     def restored(self) -> None:
         self.oracle.prepare()
-
-    def frozen_rounds(self) -> int:
-        return self.layer_end - self.users
+        self.device = self.oracle.randomizer
 
     def select_action(self, context: Array) -> Action:
         """Return one of the arms that are left, each as likely (Alg. 1, l. 10)."""
@@ -120,12 +99,7 @@ class LPLR(LocalAgent[Config, Array]):
         latest = self.oracle.epochs_kept - 1
         return self.oracle.widths(latest, contexts.astype(np.float64)) if latest >= 0 else np.ones(contexts.shape[:2])
 
-    def encode(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Array]:
-        """Return the users' cells (n,) and packed statistics (n, D)."""
-        cells, statistics = self.lift(context, action, feedback)
-        return cells, statistics.dense()
-
-    def lift(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Lifted]:
+    def placed(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Lifted]:
         """Return the users' cells (n,) and packed statistics (n, D), these by their factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
         x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
@@ -135,56 +109,15 @@ class LPLR(LocalAgent[Config, Array]):
         exists = (arms >= 0) & (arms < self.context_shape[0]) & (arms == np.floor(arms))
         return self.oracle.records(x, y, np.where(exists, arms, 0).astype(np.intp))
 
-    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
-        return Inputs(self.oracle.randomizer, *self.encode(*self.records_of(context, action, feedback)))
-
-    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        return self.inputs(context, action, feedback).randomize(self.rng)
-
-    def absorb(self, report: Array) -> None:
-        self.pay(len(report))
-        total = self.total
-        if report.shape[1:] == total.shape:  # others were made in a layer that is over
-            total = added(total, self.oracle.randomizer.estimate(report))
-        self.add(total, len(report))
-
     @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
+    def by_counts(self) -> Literal["exact", "normal"]:
         return "normal" if self.config.release in ("hemisphere", "bin-cap") else "exact"
 
-    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
-        """Return the sum of the estimates from the users' reports, shape (cells, D)."""
-        randomizer = self.oracle.randomizer
-        cells, values = self.lift(contexts, actions, feedback)
-        if isinstance(randomizer, Hemisphere) and values.size >= LARGE and math.isfinite(randomizer.epsilon):
-            return randomizer.sum_by_counts(cells, values, self.rng, counts)
-        return randomizer.approximate_sum(cells, values.dense(), self.rng, counts)
+    def learn(self) -> None:
+        """Close the layer, and open the next one."""
+        self.oracle.learn(self.total.reshape(self.device.cells, -1), self.users - self.layer_start)
+        self.device, self.layer_start = self.oracle.randomizer, self.users
+        self.total = np.zeros(self.device.entries)
 
-    @property
-    def at_once(self) -> int:
-        return max(1, ENTRIES_AT_ONCE // self.total.size)
-
-    @property
-    def fewest_summed(self) -> int:
-        randomizer = self.oracle.randomizer
-        return randomizer.fewest_summed if isinstance(randomizer, Hemisphere) else NEVER
-
-    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
-        assert isinstance(self.oracle.randomizer, Hemisphere)
-        return self.oracle.randomizer.sum_of_each(*self.lift(contexts, actions, feedback), self.rng)
-
-    def absorb_sum(self, total: Array, users: int) -> None:
-        self.pay(users)
-        self.add(self.total + total, users)
-
-    def add(self, total: Array, users: int) -> None:
-        """Go on to a new sum after n more users, who have paid, and to the next layer if it is time."""
-        self.total = total
-        self.users += users
-        if self.users >= self.layer_end:
-            self.oracle.learn(self.total, self.users - self.layer_start)
-            self.open_layer()
-
-    def open_layer(self) -> None:
-        self.total = np.zeros((self.oracle.randomizer.cells, self.oracle.randomizer.dim))
-        self.layer_start, self.layer_end = self.users, self.users + self.oracle.users()
+    def next_refit(self) -> int:
+        return self.users + self.oracle.users()

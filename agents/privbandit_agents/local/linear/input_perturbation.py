@@ -11,11 +11,10 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import NonNegative
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, ProductsChannel
-from privbandit_agents.privacy.contributions.moments import raised_solution, sanitise
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.privacy.contributions.moments import Lifted, raised_solution, sanitise
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts, inputs
 from privbandit_agents.privacy.vectors import smat, svec
 
@@ -53,20 +52,16 @@ class InputPerturbation(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/input-perturbation.md"
 
-    def open_channel(self) -> ProductsChannel:
+    def opened(self) -> NoisyProducts:
         if self.config.noise == "secure":
             reason = "noise='secure' is for guarantees that are exact, and that of Laplace noise is not"
             raise ValueError(f"{reason}; take prec-ts.")
-        self.products: NoisyProducts = inputs(self.config.epsilon, self.dim)
-        return ProductsChannel(self.products)
+        self.products = inputs(self.config.epsilon, self.dim)
+        return self.products
 
     def begin(self) -> None:
         super().begin()
         self.latest, self.pending = Products(self.dim + 1), 0
-
-    @property
-    def at_once(self) -> int:
-        return max(1, ENTRIES_AT_ONCE // (self.dim + 1))
 
     def absorb(self, report: Array) -> None:
         """Add up products of noisy records; their known bias comes off when the policy changes."""
@@ -77,9 +72,10 @@ class InputPerturbation(MomentAgent[Config]):
             self.pending += len(part)
             self.add(self.total, len(part))
 
-    def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
+    def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return (x, y), shape (n, d + 1)."""
-        return np.column_stack(sanitise(self.features(context, action), np.atleast_1d(feedback)))
+        x, y = sanitise(self.features(context, action), np.atleast_1d(feedback))
+        return Lifted(np.column_stack([x, y]), x[:, :0])
 
     def learn(self) -> None:
         variance = self.products.variance

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
-from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count
 from privbandit_agents.base.ties import best
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import Lifted
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import LIMIT, lengths, modest, smat
 
 SPREAD = 0.4  # features of this size, on average, weigh as much as the intercept
@@ -74,6 +73,7 @@ class LDPClicks(MomentAgent[Config]):
     proof = "docs/privacy/regression-moments.md"
     fixed = MomentAgent.fixed | {"about_rewards", "about_contexts"}
     plays = staticmethod(one_context)
+    asks_anew = True  # reports are read as what the run asked for
 
     def begin(self) -> None:
         self.exploring = True
@@ -92,14 +92,13 @@ class LDPClicks(MomentAgent[Config]):
         """How many users will come."""
         return self.config.horizon or 100_000
 
-    def open_channel(self) -> RandomizerChannel:
-        epsilon, noise, size = self.config.epsilon, self.config.noise, self.dim + 1
-        self.about_rewards = RandomizerChannel(Hemisphere(epsilon, 1, size, noise=noise))
-        self.about_contexts = RandomizerChannel(Hemisphere(epsilon, 1, size * (size + 1) // 2, noise=noise))
+    def opened(self) -> Device:
+        size = self.dim + 1
+        self.about_rewards, self.about_contexts = self.directions(size), self.directions(size * (size + 1) // 2)
         return self.about_rewards if self.exploring else self.about_contexts
 
     def restored(self) -> None:
-        self.channel = self.open_channel()
+        self.device = self.opened()
 
     # on the devices
 
@@ -132,19 +131,7 @@ class LDPClicks(MomentAgent[Config]):
         y = 2 * np.minimum(np.maximum(y, 0.0), 1.0) - 1
         return Lifted(y[:, None] * z, z[:, :0])
 
-    @property
-    def at_once(self) -> int:
-        return min(super().at_once, self.frozen_rounds())  # reports are read as what the run asked for
-
     # on the server
-
-    def absorb(self, report: Array) -> None:
-        for (part,) in blocks(self.frozen_rounds, report):
-            self.pay(len(part))
-            total = self.total
-            if part.shape[-1] == self.channel.size:  # others were asked for before the kind of report changed
-                total = added(total, self.channel.decode(part))
-            self.add(total, len(part))
 
     def add(self, total: Array, users: int) -> None:
         if self.exploring:
@@ -169,7 +156,7 @@ class LDPClicks(MomentAgent[Config]):
     @property
     def noise(self) -> float:
         """The mean variance of a coordinate of an arm's mean report."""
-        one = max(self.about_rewards.sigma**2, 1 / self.size)
+        one = max(self.about_rewards.deviation**2, 1 / self.size)
         return float(np.mean(one / np.maximum(self.asked, 1)))
 
     def differences(self) -> tuple[Array, float]:
@@ -194,8 +181,8 @@ class LDPClicks(MomentAgent[Config]):
             more = min(max(best - self.users, 0.05 * self.users), 0.3 * self.users)
             self.run = max(self.run, math.ceil(more / self.n_arms))
         else:
-            channel = self.about_contexts
-            self.exploring, self.channel, self.total = False, channel, np.zeros(channel.size)
+            device = self.about_contexts
+            self.exploring, self.device, self.total = False, device, np.zeros(device.entries)
             self.explored = self.users
 
     def decide(self) -> None:
@@ -215,7 +202,7 @@ class LDPClicks(MomentAgent[Config]):
         guess = 1 / (1 + 1 / SPREAD**2)  # of E[z_last^2], for features of variance 1
         if not users:
             return np.diag([(1 - guess) / dim] * dim + [guess])
-        told, noise = smat(self.total / users), self.about_contexts.sigma**2 / users
+        told, noise = smat(self.total / users), self.about_contexts.deviation**2 / users
         last = (told[-1, -1] + guess * noise / 0.01) / (1 + noise / 0.01)
         last = min(max(float(last), 0.02), 0.98)
         simple = np.diag([(1 - last) / dim] * dim + [last])

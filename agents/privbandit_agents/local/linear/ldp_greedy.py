@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Array
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import NonNegative
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class LDPGreedy(MomentAgent[Config]):
 
     Config = Config
 
-    def open_channel(self) -> RandomizerChannel:
-        epsilon, size = self.config.epsilon, packed_size(self.dim)
+    def opened(self) -> Device:
+        size = packed_size(self.dim)
         if self.config.release == "hemisphere":
-            return RandomizerChannel(Hemisphere(epsilon, 1, size, radius=NORM, noise=self.config.noise))
-        return RandomizerChannel(LaplaceOneHot(epsilon, 1, size, bound=l1_bound(self.dim)))
+            return self.directions(size, NORM)
+        return LaplaceOneHot(self.config.epsilon, 1, size, bound=l1_bound(self.dim))
 
     def learn(self) -> None:
-        config, noise = self.config, self.sigma * math.sqrt(self.users)
+        config, noise = self.config, self.device.deviation * math.sqrt(self.users)
         if config.statistics == "ridge":
             theta = perturbed_ridge(self.total, self.dim, noise, config.shift)[1]
         else:
             gram, moment = unpack(self.total, self.dim)
-            clear = 3 * (math.sqrt(2 * self.users) * noise_of_gram(self.sigma))
+            clear = 3 * (math.sqrt(2 * self.users) * noise_of_gram(self.device.deviation))
             theta = clear_solution(gram, moment, max(1.0, clear))
         self.scorer[:, -1] = theta
 

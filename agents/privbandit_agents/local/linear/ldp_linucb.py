@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01
-from privbandit_agents.local.linear.moments import GaussianChannel, MomentAgent, MomentSettings
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
-from privbandit_agents.privacy.accounting.costs import approximate
-from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
+from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,13 @@ class LDPLinUCB(MomentAgent[Config]):
         config = self.config
         if config.calibration == "published":
             self.warn_unproven()
-            self.ledger = Ledger(math.inf, config.delta)
-            self.guarantee = dataclasses.replace(self.guarantee, proven=False)
         if config.window is not None:
             self.guarantee = dataclasses.replace(self.guarantee, reference="docs/privacy/windows.md")
             # sums of the parts that are full, the newest first: a window forgets a tenth of its reports at a time
-            self.parts = np.zeros((10, self.channel.size))
+            self.parts, self.full = np.zeros((10, self.device.entries)), 0
             self.part = max(1, config.window // len(self.parts))
-            self.served = self.full = 0
 
-    def open_channel(self) -> GaussianChannel:
+    def opened(self) -> GaussianReport:
         """Return how packed records leave the devices."""
         config, size = self.config, packed_size(self.dim)
         if config.calibration == "correct":
@@ -85,38 +80,33 @@ class LDPLinUCB(MomentAgent[Config]):
             sigma = 6 * math.sqrt(2 * math.log(2.5 / config.delta)) / config.epsilon
             mechanism = Gaussian(sigma, math.inf, config.noise)
             spent = gaussian_epsilon(mu=SENSITIVITY / sigma, delta=config.delta)
-        return GaussianChannel(mechanism, approximate(max(spent, 1e-12), config.delta), size)
+        return GaussianReport(mechanism, max(spent, 1e-12), config.delta, size)
 
     def learn(self) -> None:
         """Set the optimistic scorer of the sum of the reports."""
-        config = self.config
-        noise = self.sigma * math.sqrt(self.users)
-        a, theta, added = perturbed_ridge(self.total, self.dim, noise, 1.0)
+        if self.config.window is not None and self.users % self.part == 0:
+            self._turn()
+        users, sigma = self.counted, self.device.deviation
+        a, theta, added = perturbed_ridge(self.total, self.dim, sigma * math.sqrt(users), 1.0)
         # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
-        noise = self.sigma * math.sqrt(self.dim * self.users)
-        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + self.users))
-        self.scorer = optimistic_scorer(a, theta, float(config.bonus_scale * theory))
+        noise = sigma * math.sqrt(self.dim * users)
+        theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
+        self.scorer = optimistic_scorer(a, theta, float(self.config.bonus_scale * theory))
 
-    def add(self, total: Array, users: int) -> None:
+    @property
+    def counted(self) -> int:
+        """How many users' reports ``total`` holds."""
+        return self.users if self.config.window is None else self.full * self.part + self.users % self.part
+
+    def next_refit(self) -> int:
         if self.config.window is None:
-            return super().add(total, users)
-        self.served += users
-        self.users += users
-        self.total = total
-        if self.served == self.refit_at:
-            if self.served % self.part == 0:
-                self._turn()
-            growing = self.served + max(1, math.ceil(self.users * (self.config.growth - 1)))
-            self.refit_at = min(growing, (self.served // self.part + 1) * self.part)
-            self.learn()
-        return None
-
-    def frozen_rounds(self) -> int:
-        return self.refit_at - (self.users if self.config.window is None else self.served)
+            return super().next_refit()
+        growing = self.users + max(1, math.ceil(self.counted * (self.config.growth - 1)))
+        return min(growing, (self.users // self.part + 1) * self.part)
 
     def _turn(self) -> None:
         """Close the part that is full, and forget the oldest if there are too many."""
         newest = self.total - self.parts.sum(axis=0)
         self.parts = np.concatenate([newest[None], self.parts[:-1]])
         self.full = min(self.full + 1, len(self.parts))
-        self.total, self.users = self.parts.sum(axis=0), self.full * self.part
+        self.total = self.parts.sum(axis=0)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Positive
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class LDPSGD(MomentAgent[Config]):
         super().begin()
         self.stepped = 0
 
-    def open_channel(self) -> RandomizerChannel:
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, self.dim, radius=1.0, noise=self.config.noise))
+    def opened(self) -> Device:
+        return self.directions(self.dim)
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the gradients (x . theta - y) x over their largest length, shape (n, d)."""

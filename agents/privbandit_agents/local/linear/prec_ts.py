@@ -15,14 +15,14 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import Action, Array, Feedback, next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.law import Probabilities
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.base.ties import Told, best, largest
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
 from privbandit_agents.local.linear.spreads import OCTAVES, Scatter, Spreads, directions, octaves
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.contributions.pool import Pool
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import lengths
 from privbandit_envs.changing.masks import uniform_over
 
@@ -111,10 +111,10 @@ class PRECTS(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/compared-arms.md"
     settled = MomentAgent.estimated_best
+    asks_anew = True  # reports are read as what the batch asked for
 
-    def open_channel(self) -> RandomizerChannel:
-        size, radius = packed_size(self.dim) + OCTAVES, RADIUS if self.config.averages else NORM
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, radius=radius, noise=self.config.noise))
+    def opened(self) -> Device:
+        return self.directions(packed_size(self.dim) + OCTAVES, RADIUS if self.config.averages else NORM)
 
     def begin(self) -> None:
         super().begin()
@@ -122,7 +122,7 @@ class PRECTS(MomentAgent[Config]):
             self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior = self.rng.spawn(1)[0]
-        self.spreads = Spreads(self.dim, self.sigma / NORM, self.expected)
+        self.spreads = Spreads(self.dim, self.device.deviation / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.scatter = Scatter(self.spreads.size, self.spreads.varies, self.spreads.noise, 0)
         self.reopen(np.eye(self.dim))
@@ -131,7 +131,8 @@ class PRECTS(MomentAgent[Config]):
     def reopen(self, stretch: Array) -> None:
         """Go on with another S: no reports with it have come."""
         self.stretch = stretch
-        self.plain, self.centred = Pool(stretch, WEIGHT, self.sigma), Pool(stretch, GRAM, self.sigma / FILL)
+        sigma = self.device.deviation
+        self.plain, self.centred = Pool(stretch, WEIGHT, sigma), Pool(stretch, GRAM, sigma / FILL)
 
     @property
     def expected(self) -> int:
@@ -183,7 +184,7 @@ class PRECTS(MomentAgent[Config]):
             clean, nothing = sanitise(contexts, np.zeros(contexts.shape[:2]))[0], np.zeros((users, self.dim))
             if self.kind == SPREAD:
                 return Lifted(nothing, nothing, tail=NORM * octaves(clean, self.feature))
-            rest = np.zeros((users, self.channel.size))
+            rest = np.zeros((users, self.device.entries))
             known = directions(clean, self.scatter.whitened)
             rest[:, : known.shape[1]] = NORM * known
             return Lifted(rest, nothing[:, :0])
@@ -220,8 +221,7 @@ class PRECTS(MomentAgent[Config]):
 
     @property
     def at_once(self) -> int:
-        most = min(super().at_once, self.frozen_rounds())  # reports are read as what the batch asked for
-        return VISITS * most if self.config.averages else most
+        return VISITS * super().at_once if self.config.averages else super().at_once
 
     # on the server
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, Feedback
-from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count, Positive
-from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings, RandomizerChannel
+from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.contributions.support import Support, in_own_units, shortened
-from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 from privbandit_agents.privacy.vectors import LIMIT, smat
 
 SCALE, SEARCH, AGAIN, GRAM, SCORE = range(5)
@@ -73,6 +72,7 @@ class LDPLasso(MomentAgent[Config]):
 
     Config = Config
     proof = "docs/privacy/sparse-supports.md"
+    asks_anew = True  # reports are read as what the run asked for
 
     def begin(self) -> None:
         self.kind, self.support, self.b = SCALE, Support(), self.config.reward_scale
@@ -93,13 +93,13 @@ class LDPLasso(MomentAgent[Config]):
         share = SHARES[kind] if len(self.support) or kind == SCALE else 1 - SHARES[SCALE]
         return max(1, math.ceil(share * self.batch))
 
-    def open_channel(self, kind: int | None = None) -> RandomizerChannel:
+    def opened(self, kind: int | None = None) -> Device:
         few, kind = len(self.support), self.kind if kind is None else kind
         size = {SCALE: 1, AGAIN: 1, SEARCH: self.dim, GRAM: few * (few + 1) // 2, SCORE: few}[kind]
-        return RandomizerChannel(Hemisphere(self.config.epsilon, 1, size, noise=self.config.noise))
+        return self.directions(size)
 
     def restored(self) -> None:
-        self.channel = self.open_channel()
+        self.device = self.opened()
 
     # on the devices
 
@@ -118,17 +118,7 @@ class LDPLasso(MomentAgent[Config]):
         told = np.clip(residuals, -1.0, 1.0)[:, None]
         return Lifted(told * (x / math.sqrt(self.dim) if self.kind == SEARCH else shortened(on_support)), x[:, :0])
 
-    @property
-    def at_once(self) -> int:
-        return min(super().at_once, self.frozen_rounds())  # reports are read as what the run asked for
-
     # on the server
-
-    def absorb(self, report: Array) -> None:
-        for (part,) in blocks(self.frozen_rounds, report):
-            self.pay(len(part))
-            fits = part.shape[-1] == self.channel.size  # of others it was asked before the kind changed
-            self.add(added(self.total, self.channel.decode(part)) if fits else self.total, len(part))
 
     def next_refit(self) -> int:
         return self.users + self.run
@@ -136,7 +126,7 @@ class LDPLasso(MomentAgent[Config]):
     def learn(self) -> None:
         """Learn from the run's reports, and open the next run."""
         mean, self.total = self.total / self.run, np.zeros_like(self.total)
-        noise = math.sqrt(max(self.channel.sigma**2, 1 / self.channel.size) / self.run)
+        noise = math.sqrt(max(self.device.deviation**2, 1 / self.device.entries) / self.run)
         if self.kind in (SCALE, AGAIN):
             self.share = min(max((1 - float(mean[0])) / 2, 0.35), 0.95)
         elif self.kind == SEARCH:
@@ -153,8 +143,8 @@ class LDPLasso(MomentAgent[Config]):
         self.scorer = self.to_play()[:, None]
 
     def open_run(self, kind: int) -> None:
-        channel, self.run = self.open_channel(kind), self.length_of(kind)
-        self.kind, self.channel, self.total = kind, channel, np.zeros(channel.size)
+        device, self.run = self.opened(kind), self.length_of(kind)
+        self.kind, self.device, self.total = kind, device, np.zeros(device.entries)
         self.refit_at = self.next_refit()
 
     def to_play(self) -> Array:

@@ -12,26 +12,14 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import (
-    NEVER,
-    Action,
-    Array,
-    Feedback,
-    Guarantee,
-    LocalAgent,
-    Space,
-    n_arms,
-    next_change,
-    one_context,
-)
+from privbandit_agents.base.agent import Action, Array, Feedback, Space, n_arms, next_change, one_context
 from privbandit_agents.base.labels import Floats, in_unit_cube
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Arithmetic, Inputs
-from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, NonNegative, Positive, PrivateSettings
 from privbandit_agents.base.ties import best, largest
+from privbandit_agents.local.sums import SummedReports
 from privbandit_agents.local.trees.partition import grow
-from privbandit_agents.privacy.accounting.costs import pure
-from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
@@ -71,7 +59,7 @@ class Config(PrivateSettings):
             raise ValueError("noise='secure' is for reports of whole numbers; take report='signed-subset'.")
 
 
-class SmoothLDP(LocalAgent[Config, Array]):
+class SmoothLDP(SummedReports[Config]):
     """Cells that are halved, arms that are eliminated in each, by one private report of cell and reward.
 
         the cube is one cell, and all arms are left in it
@@ -107,15 +95,17 @@ class SmoothLDP(LocalAgent[Config, Array]):
         order: in which arms have their turns, shape (K,).
         sums: by source, node and arm: of reported rewards, users asked for them, their noise's variance, and the same
             of places, shape (2, V, K, 6).
-        total: of this run, shape (cells, D).
+        total: of this run.
         run: number of this one.
         since: users before this run.
         logged: how many auxiliary records were taken in.
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = LocalAgent.fixed | {"tree", "level", "device", "cell_of", "turn", "undecided"}
-    proof: ClassVar[str] = "docs/privacy/smooth-rewards.md"
+    fixed: ClassVar[frozenset[str]] = SummedReports.fixed | {"tree", "level", "cell_of", "turn", "undecided"}
+    proof = "docs/privacy/smooth-rewards.md"
+    asks_anew = True  # reports are about the cells and arms of this run
+    device: LocalRandomizer
 
     @staticmethod
     def plays(observation_space: Space, action_space: Space) -> str:
@@ -134,15 +124,10 @@ class SmoothLDP(LocalAgent[Config, Array]):
         self.left = np.ones((len(self.level), self.n_arms), bool)
         self.order = self.rng.spawn(1)[0].permutation(self.n_arms)
         self.sums = np.zeros((2, *self.left.shape, 6))
-        self.users, self.since, self.refit_at, self.logged, self.run = 0, 0, 1, 0, 0
-        self.cost = pure(self.config.epsilon)
-        self.ledger = Ledger(self.config.epsilon, self.cost.delta)
+        self.since, self.logged, self.run = 0, 0, 0
         self.lay_out()
-        self.total = np.zeros((self.device.cells, self.device.dim))
         sizes = range(self.depth + self.n_arms.bit_length() + 1)
-        exact = all(self.randomizer(2**size).arithmetic == "exact" for size in sizes)
-        arithmetic: Arithmetic = "exact" if exact else "real"
-        self.guarantee = Guarantee.local(self.config.epsilon, 0.0, self.proof, arithmetic=arithmetic)
+        self.equip(self.device, exact=all(self.randomizer(2**size).arithmetic == "exact" for size in sizes))
 
     @property
     def depth(self) -> int:
@@ -198,15 +183,14 @@ class SmoothLDP(LocalAgent[Config, Array]):
             arms = np.where(away, best(self.estimates()[0][cells], self.ties), arms)
         return arms if context.ndim > 1 else int(arms[0])
 
-    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs:
-        contexts, actions, rewards = self.records_of(context, action, feedback)
-        cells = self.places(contexts)
+    def placed(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Floats]:
+        cells, actions, rewards = self.places(context), np.asarray(action), np.asarray(feedback)
         told = np.isfinite(rewards) & (actions == self.turn[cells])
         signs = np.where(told, 2 * np.clip(np.where(told, rewards, 0.5), 0.0, 1.0) - 1, 0.0)
         own = self.numbered(cells)
         if not self.signed:
             own = np.where((own < 0) | ~told, -1, own * self.n_arms + self.turn[cells])
-        return Inputs(self.device, own, self.values(signs))
+        return own, self.values(signs)
 
     def numbered(self, cells: Array) -> Array:
         """Return the numbers of open nodes (n,) among those that are undecided; -1 for others."""
@@ -225,23 +209,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
         """Whether this run asks where users are, and not for rewards."""
         return self.signed and self.run % 8 == 7  # one run in eight asks where users are
 
-    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
-        return self.inputs(context, action, feedback).randomize(self.rng)
-
-    # on the server
-
-    def absorb(self, report: Array) -> None:
-        for (part,) in blocks(self.frozen_rounds, report):
-            self.pay(len(part))
-            total = self.total
-            if part.shape[1] == self.device.cells:  # others were made for cells that are no more
-                total = added(total, self.device.estimate(part))
-            self.add(total, len(part))
-
-    @property
-    def at_once(self) -> int:
-        room = max(1, ENTRIES_AT_ONCE // (self.device.cells * self.device.dim))
-        return min(room, self.frozen_rounds())  # reports are about the cells and arms of this run
+    # sums of reports, for simulation
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -250,32 +218,19 @@ class SmoothLDP(LocalAgent[Config, Array]):
         return "exact" if math.isinf(self.config.epsilon) or not self.signed else "normal"
 
     @property
-    def fewest_summed(self) -> int:
-        return 1 if self.device.exact_sum and self.config.noise == "numpy" else NEVER
+    def fewest_summed(self) -> float:
+        return 1 if self.device.exact_sum and self.config.noise == "numpy" else math.inf
 
-    def randomize_block(self, contexts: Array, actions: Action, feedback: Feedback) -> Array:
-        asked = self.inputs(contexts, actions, feedback)
-        return self.device.randomize_sum(asked.cells, asked.values, self.rng)
+    # on the server
 
-    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> Array:
-        asked = self.inputs(contexts, actions, feedback)
-        return self.device.approximate_sum(asked.cells, asked.values, self.rng, counts)
+    def learn(self) -> None:
+        """Take in the run, and change cells and arms."""
+        self.enter(SERVED, self.device, self.total.reshape(self.device.cells, -1), self.users - self.since)
+        self.change()
+        self.since = self.users
 
-    def absorb_sum(self, total: Array, users: int) -> None:
-        self.pay(users)
-        self.add(self.total + total, users)
-
-    def add(self, total: Array, users: int) -> None:
-        """Go on to a new sum after n more users, who have paid, and change cells and arms if the run ends."""
-        self.total = total
-        self.users += users
-        if self.users >= self.refit_at:
-            self.enter(SERVED, self.device, self.total, self.users - self.since)
-            self.change()
-            self.since, self.refit_at = self.users, next_change(self.users, 1.05)  # a twentieth more users
-
-    def frozen_rounds(self) -> int:
-        return max(self.refit_at - self.users, 1)
+    def next_refit(self) -> int:
+        return next_change(self.users, 1.05)  # a twentieth more users
 
     def learn_logged(self, contexts: Array, actions: Array, rewards: Array) -> None:
         """Take in auxiliary records before the first user: contexts (n, d), arms (n,) and rewards (n,).
@@ -364,7 +319,7 @@ class SmoothLDP(LocalAgent[Config, Array]):
             pass
         self.run += 1
         self.lay_out()
-        self.total = np.zeros((self.device.cells, self.device.dim))
+        self.total = np.zeros(self.device.entries)
 
     def eliminated(self) -> bool:
         """Take out the arms that are worse than another one of their cell; halve cells; return whether any was."""

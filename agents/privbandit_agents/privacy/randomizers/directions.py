@@ -34,6 +34,9 @@ class Vectors(Protocol):
     def gram(self) -> Floats:
         """Return the inner products of the vectors, shape (n, n)."""
 
+    def dense(self) -> Floats:
+        """Return the vectors, shape (n, D)."""
+
 
 def sum_of_directions(vectors: Vectors, own: Ints, cells: int, radius: float, right: float, rng: Generator) -> Floats:
     """Draw the sum of one direction a user, uniform on the hemisphere around its block or on the opposite one.

@@ -4,13 +4,16 @@ Cynthia Dwork and Aaron Roth, "The Algorithmic Foundations of Differential Priva
 docs/privacy/regression-moments.md.
 """
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.privacy.accounting.costs import Cost, approximate
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
-from privbandit_agents.privacy.randomizers.randomizer import Arithmetic, Array, Floats
+from privbandit_agents.privacy.randomizers.randomizer import Arithmetic, Array, Floats, dense
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,31 @@ class GaussianReport:
 
     Attributes:
         mechanism: the noise.
-        epsilon: what one report costs, at the delta that goes with it.
+        epsilon, delta: what one report costs.
+        entries: D.
     """
 
     mechanism: Gaussian
     epsilon: float
+    delta: float = 0.0
+    entries: int = 1
+    cells: ClassVar[int] = 1
+
+    @property
+    def cost(self) -> Cost:
+        return approximate(self.epsilon, self.delta)
+
+    @property
+    def deviation(self) -> float:
+        return self.mechanism.sigma
+
+    @property
+    def by_counts(self) -> Literal["", "exact"]:
+        return "exact" if self.mechanism.noise == "numpy" else ""
+
+    @property
+    def fewest_summed(self) -> float:
+        return 1 if self.by_counts else math.inf
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -36,6 +59,14 @@ class GaussianReport:
     def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
         """Draw the reports of n users with vectors ``values`` (n, D); there is one cell, so ``cells`` is not read."""
         return self.mechanism.release(np.zeros((len(cells), 0)) if values is None else values, rng)
+
+    def estimate(self, reports: Array) -> Floats:
+        return reports
+
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> Floats:
+        """Draw the sum of the reports, shape (D,): of one user a vector, or of ``counts[i]``."""
+        exact, users = (vectors.sum(), len(vectors)) if counts is None else (counts @ dense(vectors), int(counts.sum()))
+        return self.mechanism.release_sum(exact, users, rng)
 
     def log_likelihood(self, reports: Array, cell: int, value: Array | None = None) -> Floats:
         """Return the log density of each report if the input were the vector ``value`` (D,), shape (n,)."""

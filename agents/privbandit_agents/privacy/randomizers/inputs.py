@@ -7,12 +7,14 @@ docs/privacy/input-perturbation.md.
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
-from privbandit_agents.privacy.randomizers.randomizer import Array, Floats, gaussian
+from privbandit_agents.privacy.randomizers.randomizer import Arithmetic, Array, Floats, dense, gaussian
 from privbandit_agents.privacy.vectors import svec
 
 
@@ -28,6 +30,37 @@ class NoisyProducts:
     """
 
     randomizer: LaplaceOneHot
+    arithmetic: ClassVar[Arithmetic] = "real"
+    cells: ClassVar[int] = 1
+    fewest_summed: ClassVar[float] = math.inf
+
+    @property
+    def epsilon(self) -> float:
+        return self.randomizer.epsilon
+
+    @property
+    def cost(self) -> Cost:
+        return self.randomizer.cost
+
+    @property
+    def entries(self) -> int:
+        return self.randomizer.dim * (self.randomizer.dim + 1) // 2
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in a coordinate of a record."""
+        return math.sqrt(self.variance)
+
+    @property
+    def by_counts(self) -> Literal["exact", "normal"]:
+        """``"normal"`` with noise: sums of its products have no closed form."""
+        return "exact" if math.isinf(self.epsilon) else "normal"
+
+    def randomize(self, cells: Array, values: Array | None, rng: Generator) -> Array:
+        return self.randomizer.randomize(cells, values, rng)
+
+    def log_likelihood(self, reports: Array, cell: int, value: Array | None = None) -> Floats:
+        return self.randomizer.log_likelihood(reports, cell, value)
 
     @property
     def variance(self) -> float:
@@ -39,17 +72,19 @@ class NoisyProducts:
         z = self.randomizer.estimate(reports)[:, 0]
         return np.asarray(svec(z[:, :, None] * z[:, None, :] - self.variance * np.eye(z.shape[1])))
 
-    def approximate_sum(self, values: Array, rng: Generator, counts: Array) -> Floats:
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> Floats:
         """Draw the sum of ``estimate`` over ``counts[i]`` users of each value from its normal limit.
 
         Mean and covariance are exact. For simulation with 500 users or more.
 
         Args:
-            values: v, shape (m, D), within the randomizer's bounds.
+            cells: not read: there is one.
+            vectors: v, shape (m, D), within the randomizer's bounds.
             rng: the noise.
             counts: shape (m,).
         """
-        _, v = self.randomizer.sanitise(np.zeros(len(values), int), values)
+        assert counts is not None
+        _, v = self.randomizer.sanitise(np.zeros(len(vectors), int), dense(vectors))
         dim = v.shape[1]
         basis = np.eye(dim)[None, :, :, None] * v[:, None, None, :]  # e_k v', shape (m, D, D, D)
         slopes = svec(basis + np.swapaxes(basis, -1, -2)) * np.sqrt(counts)[:, None, None]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.privacy._validate import count, positive
+from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.mechanisms.grid import rounded
 from privbandit_agents.privacy.mechanisms.spherical import wishart
 from privbandit_agents.privacy.randomizers.randomizer import RANGE, Array, Crowd, Floats, Ints, LocalRandomizer
@@ -116,6 +117,10 @@ class PublishedLayer(LaplaceWishart):
         w0, w1, w2 = weights
         scales = [w0 * 3.0] + features * [w1 * 3 * math.sqrt(features)]
         self.scales, self.v = np.array(scales) / self.epsilon, w2 * 4.5 / self.epsilon
+
+    @property
+    def cost(self) -> Cost:
+        return pure(math.inf)
 
     @property
     def spread(self) -> tuple[Floats, float]:

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.privacy._validate import budget, count
+from privbandit_agents.privacy.accounting.costs import Cost, pure
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.vectors import length, lengths, modest
 
@@ -159,6 +160,35 @@ class LocalRandomizer(ABC):
             raise ValueError(f"counts must be {len(own)} integers >= 0; got shape {number.shape} of {number.dtype}.")
         crowd = Crowd(own, z, number.astype(np.int64), self.cells)
         return crowd.sums() if math.isinf(self.epsilon) else self._draw_sum(crowd, rng)
+
+    @property
+    def cost(self) -> Cost:
+        """What one report costs."""
+        return pure(self.epsilon)
+
+    @property
+    def entries(self) -> int:
+        """How many numbers an estimate has."""
+        return self.cells * self.dim
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of a coordinate of an estimate, in the own cell."""
+        return float(self.variance(own=True) ** 0.5)
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Whether sums of estimates are drawn at once; ``"normal"``: from their normal limit."""
+        return "" if self.noise == "secure" else "exact" if self.exact_sum else "normal"
+
+    @property
+    def fewest_summed(self) -> float:
+        """From how many users on ``total`` of one user an input may stand for their reports; infinity: never."""
+        return math.inf
+
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> Floats:
+        """Draw ``approximate_sum``, of values that are dense, by their factors, or None."""
+        return self.approximate_sum(cells, dense(vectors), rng, counts)
 
     def sanitise(self, cells: Array, values: Array | None) -> tuple[Ints, Floats]:
         """Return cells (n,) and float64 values (n, D), every one of them within the bounds.
@@ -315,6 +345,11 @@ class Crowd:
         total = np.zeros(self.cells + 1, np.int64)
         np.add.at(total, cells, number)
         return total[:-1]
+
+
+def dense(vectors: Any) -> Any:
+    """Return vectors as an array, whether they are one or by their factors; or None."""
+    return vectors if vectors is None or isinstance(vectors, np.ndarray) else vectors.dense()
 
 
 def gaussian(mean: Floats, covariance: Floats, rng: Generator) -> Floats:

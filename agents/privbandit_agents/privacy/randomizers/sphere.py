@@ -8,6 +8,7 @@ many bins, kept at random, are this project's own. Proofs: docs/privacy/local-ra
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy
@@ -18,7 +19,16 @@ from privbandit_agents.privacy.mechanisms.grid import rounded, step_of
 from privbandit_agents.privacy.randomizers.caps import LEAST, Cap, around, best_cap, directions
 from privbandit_agents.privacy.randomizers.directions import Vectors, gaussian_sum, sum_of_directions
 from privbandit_agents.privacy.randomizers.one_hot import signed_sum, signs
-from privbandit_agents.privacy.randomizers.randomizer import Array, Crowd, Floats, Ints, LocalRandomizer, Tilt, gaussian
+from privbandit_agents.privacy.randomizers.randomizer import (
+    LARGE,
+    Array,
+    Crowd,
+    Floats,
+    Ints,
+    LocalRandomizer,
+    Tilt,
+    gaussian,
+)
 from privbandit_agents.privacy.randomizers.thresholds import (
     STEPS,
     agreeing,
@@ -297,13 +307,22 @@ class Hemisphere(LocalRandomizer):
         return anywhere - self.radius**2 / self.dim if own else anywhere
 
     @property
-    def fewest_summed(self) -> int:
-        """From how many users on ``sum_of_each`` is taken for the law of the sum.
+    def fewest_summed(self) -> float:
+        """From how many users on ``sum_of_each`` is taken for the law of the sum; infinity for secure noise or a sign.
 
         Its inexact part has an excess kurtosis of at most 6 / (n m D) along any line: below 10^-4, or n = 500.
         """
-        size = self.cells * self.dim
-        return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // size))
+        if self.noise == "secure" or self.entries == 1:
+            return math.inf
+        return 1 if math.isinf(self.epsilon) else min(500, -(-(2**16) // self.entries))
+
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> Floats:
+        """Draw the sum by ``sum_of_each``, or of users by counts; with several cells no D x D matrix is formed."""
+        if counts is None and self.entries > 1:
+            return self.sum_of_each(cells, vectors, rng)
+        if self.cells == 1 or vectors.size < LARGE or math.isinf(self.epsilon):
+            return super().total(cells, vectors, rng, counts)
+        return self.sum_by_counts(cells, vectors, rng, counts)
 
     def sum_of_each(self, cells: Array, vectors: Vectors, rng: Generator) -> Floats:
         """Draw the sum of the estimates of n users, each by its own height over its block, shape (m, D).

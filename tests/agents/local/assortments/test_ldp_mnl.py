@@ -79,7 +79,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon_and_none_a_larger_one(
 
 def test_steps_go_against_the_reports_and_the_average_forgets_what_was_first() -> None:
     agent: Any = make("ldp-mnl", world(), seed=0, step=2.0, radius=3.0)
-    unit = agent.channel.randomizer.scale
+    unit = agent.device.scale
     agent.users, agent.total = 1, np.array([unit, 0.0])
     agent.learn()
     assert np.allclose(agent.scorer, [[-2.0, -2.0], [0.0, 0.0]]) and not agent.total.any()

@@ -191,7 +191,7 @@ def records() -> list[tuple[np.ndarray, int, float]]:
 def test_the_whole_report_has_likelihood_ratios_of_at_most_epsilon(release: str, epsilon: float, layer: int) -> None:
     agent = on_layer_two(release, epsilon) if layer == 2 else agent_of(world(), release=release, epsilon=epsilon)
     randomizer = agent.oracle.randomizer
-    inputs = [agent.encode(context[None], np.array([arm]), np.array([y])) for context, arm, y in records()]
+    inputs = [agent.inputs(context[None], np.array([arm]), np.array([y]))[1:] for context, arm, y in records()]
     assert len({int(cells[0]) for cells, _ in inputs}) > 3
     reports = np.concatenate(
         [randomizer.randomize(np.repeat(c, 60), np.repeat(z, 60, axis=0), rng()) for c, z in inputs]
@@ -209,7 +209,7 @@ def test_no_record_exceeds_the_declared_bounds(release: str, layer: int) -> None
     """The randomizer has nothing to clip: statistics are within its radius as they come."""
     agent = on_layer_two(release) if layer == 2 else agent_of(world(), release=release)
     for context, arm, y in records():
-        cells, values = agent.encode(context[None], np.array([arm]), np.array([y]))
+        _, cells, values = agent.inputs(context[None], np.array([arm]), np.array([y]))
         kept = agent.oracle.randomizer.sanitise(cells, values)[1]
         assert np.allclose(kept, values, atol=1e-9) or cells[0] < 0
         assert np.linalg.norm(values) <= 1 + 1e-9 or cells[0] < 0
@@ -250,7 +250,7 @@ def test_widths_of_the_published_preset_are_released_with_epsilon(epsilon: float
 def test_inactive_users_noise_every_bin_too() -> None:
     agent = on_layer_two()
     contexts = np.tile([1e-9, 0.0], (3000, 3, 1))
-    assert (agent.encode(contexts, np.zeros(3000, int), np.ones(3000))[0] == -1).all()
+    assert (agent.inputs(contexts, np.zeros(3000, int), np.ones(3000)).cells == -1).all()
     estimates = agent.oracle.randomizer.estimate(agent.randomize(contexts, np.zeros(3000, int), np.ones(3000)))
     assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
 
@@ -260,7 +260,7 @@ def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
     """Deviations within 15 % of those of an inactive user, in every cell but the user's own."""
     agent = agent_of(world(), release=release, oracle="per-arm", width="sum")
     contexts, arms = np.tile([0.8, 0.1], (4000, 3, 1)), np.ones(4000, int)
-    estimate, own = agent.oracle.randomizer.estimate, agent.encode(contexts, arms, np.ones(4000))[0]
+    estimate, own = agent.oracle.randomizer.estimate, agent.inputs(contexts, arms, np.ones(4000)).cells
     assert agent.oracle.trees == 3 and own[0] // agent.oracle.forest.levels == 1
     idle = estimate(agent.randomize(0 * contexts, arms, np.ones(4000))).std(axis=0)
     active = estimate(agent.randomize(contexts, arms, np.ones(4000))).std(axis=0)
@@ -309,7 +309,8 @@ def test_sums_of_reports_have_the_law_of_reports(release: str, layer: int) -> No
     estimate = agent.oracle.randomizer.estimate
     single = np.array([estimate(agent.randomize(*repeated)).sum(axis=0) for _ in range(400)])
     summed = np.array([agent.randomize_sum(contexts, arms, rewards, counts) for _ in range(400)])
-    own = agent.encode(contexts, arms, rewards)[0]
+    summed = summed.reshape(len(summed), *single.shape[1:])
+    own = agent.inputs(contexts, arms, rewards).cells
     for cell in (*own, (own[0] + 1) % single.shape[1]):
         ours, theirs = summed[:, cell], single[:, cell]
         assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 4.5 * theirs.std(axis=0) / math.sqrt(200)).all()

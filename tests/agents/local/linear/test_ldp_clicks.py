@@ -52,7 +52,7 @@ def test_no_two_records_have_a_likelihood_ratio_beyond_epsilon(exploring: bool, 
     inputs = agent.encode(contexts, actions, rewards)
     many = [np.repeat(each, 100, axis=0) for each in (contexts, actions, rewards)]
     reports = agent.randomize(*many)
-    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, one) for one in inputs])
+    density = np.array([agent.device.log_likelihood(reports, 0, one) for one in inputs])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.7 * epsilon < worst <= epsilon * (1 + 1e-9)
 
@@ -111,7 +111,7 @@ def test_steps_blocks_and_saved_agents_agree(available: float | None, tmp_path: 
     assert np.array_equal(one.regret, other.regret) and np.array_equal(first.theta, second.theta)
     save(second, tmp_path / "agent.npz")
     again: Any = load(tmp_path / "agent.npz", gym.make(**world))
-    assert again.channel is again.about_contexts and np.array_equal(again.theta, second.theta)
+    assert again.device is again.about_contexts and np.array_equal(again.theta, second.theta)
 
 
 def test_users_without_the_arm_of_a_run_are_not_counted() -> None:

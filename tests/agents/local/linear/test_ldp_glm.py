@@ -47,7 +47,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(epsilon: float) -> Non
     rewards = np.tile([0.0, 1.0], 3)
     vectors = agent.encode(contexts, np.zeros(6, int), rewards)
     reports = agent.randomize(contexts.repeat(200, axis=0), np.zeros(1200, int), rewards.repeat(200))
-    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, vector) for vector in vectors])
+    density = np.array([agent.device.log_likelihood(reports, 0, vector) for vector in vectors])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.2 * epsilon < worst <= epsilon * (1 + 1e-9)  # gradients of one theta do not fill the ball
 

@@ -34,7 +34,8 @@ def test_wild_records_are_finite_and_bounded(name: str, wild: float, where: str)
     contexts, rewards = np.full((4, 3, 2), 0.3, np.float32), np.ones(4)
     (contexts if where == "context" else rewards)[0] = wild
     encoded = agent.encode(contexts, np.zeros(4, int), rewards)
-    order, radius = agent.channel.randomizer.norm_order, agent.channel.randomizer.radius
+    device = getattr(agent.device, "randomizer", agent.device)
+    order, radius = device.norm_order, device.radius
     assert (np.linalg.norm(encoded, order, axis=1) <= radius * (1 + 1e-12)).all()
     assert np.isfinite(agent.randomize(contexts, np.zeros(4, int), rewards)).all()
 
@@ -50,7 +51,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: fl
     contexts, rewards = x[:, None, :].repeat(3, axis=1), np.where(np.arange(12) % 2, -1.0, 1e9)
     one = agent.encode(contexts, np.zeros(12, int), rewards)
     reports = agent.randomize(contexts.repeat(200, axis=0), np.zeros(2400, int), rewards.repeat(200))
-    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, record) for record in one])
+    density = np.array([agent.device.log_likelihood(reports, 0, record) for record in one])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.6 * epsilon < worst <= epsilon * (1 + 1e-9)
 
@@ -60,7 +61,7 @@ def test_input_perturbation_is_calibrated_to_the_largest_replacement() -> None:
     agent: Any = make("input-perturbation", gym.make("privbandit/Linear-v0", n_arms=3, dim=3), seed=0)
     one, other = agent.encode(corner, np.zeros(2, int), np.array([1.0, -1.0]))
     assert np.abs(one - other).sum() == pytest.approx(2 * (math.sqrt(3) + 1))
-    assert agent.channel.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
+    assert agent.device.randomizer.scale == pytest.approx(2 * (3**0.5 + 1))
 
 
 @pytest.mark.wide
@@ -72,7 +73,7 @@ def test_products_of_noisy_inputs_are_unbiased_with_the_stated_covariance() -> N
     single = products.estimate(reports)
     exact = svec(value[0][:, None] * value[0])
     assert (np.abs(single.mean(axis=0) - exact) < 4 * single.std(axis=0) / math.sqrt(200_000)).all()
-    sums = np.array([products.approximate_sum(value, rng, np.array([1000])) for _ in range(5000)])
+    sums = np.array([products.total(np.zeros(1, int), value, rng, np.array([1000])) for _ in range(5000)])
     ours, theirs = np.cov(sums.T) / 1000, np.cov(single.T)
     size = np.sqrt(np.outer(np.diag(theirs), np.diag(theirs)))
     assert np.abs((ours - theirs) / size).max() < 0.1

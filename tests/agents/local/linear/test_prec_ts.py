@@ -56,7 +56,7 @@ def test_no_two_records_have_a_likelihood_ratio_beyond_epsilon(kind: str, epsilo
     inputs = agent.encode(contexts, actions, rewards)
     many = [np.repeat(each, 100, axis=0) for each in (contexts, actions, rewards)]
     reports = agent.randomize(*many)
-    density = np.array([agent.channel.randomizer.log_likelihood(reports, 0, one) for one in inputs])
+    density = np.array([agent.device.log_likelihood(reports, 0, one) for one in inputs])
     worst = (density.max(axis=0) - density.min(axis=0)).max()
     assert 0.7 * epsilon < worst <= epsilon * (1 + 1e-9)
 
@@ -76,7 +76,7 @@ def test_what_arms_share_is_not_in_centred_reports() -> None:
     rng, theta = np.random.default_rng(2), np.array([0.7, -0.4])
     agent = agent_on(CENTRED)
     contexts = np.stack([np.full((300, 3), 0.9), 0.02 * rng.standard_normal((300, 3))], axis=2)
-    pairs, total = agent.candidates(contexts).argmax(axis=2), np.zeros(agent.channel.size)
+    pairs, total = agent.candidates(contexts).argmax(axis=2), np.zeros(agent.device.entries)
     for side in (0, 1):
         means = contexts[np.arange(300), pairs[:, side]] @ theta
         for reward in (1.0, -1.0):
@@ -208,7 +208,7 @@ def test_the_posterior_is_calibrated() -> None:
     contexts, actions = np.repeat(x[:, None, :].repeat(3, axis=1), 2, axis=0), np.zeros(4, int)
     rewards, scores = np.array([1.0, -1.0, 1.0, -1.0]), []
     for _ in range(300):
-        pool = Pool(stretch, math.sqrt(0.5), agent.sigma)
+        pool = Pool(stretch, math.sqrt(0.5), agent.device.deviation)
         for weight in (1.0, 0.5):
             up = rng.binomial(10**6, (1 + x @ theta) / 2)
             counts = np.array([up[0], 10**6 - up[0], up[1], 10**6 - up[1]])
@@ -268,9 +268,9 @@ def test_sums_by_counts_and_by_blocks_have_the_mean_of_the_vectors(kind: str) ->
     agent, (contexts, _, _) = agent_on(kind, epsilon=8.0), users(1000)
     rows, rewards = agent.candidates(contexts)[:, 0].argmax(axis=1), np.ones(1000)
     exact = agent.encode(contexts, rows, rewards).sum(axis=0)
-    error = 5 * agent.sigma * math.sqrt(1000)
+    error = 5 * agent.device.deviation * math.sqrt(1000)
     assert np.abs(agent.randomize_sum(contexts, rows, rewards, np.ones(1000, int)) - exact).max() < error
-    assert np.abs(agent.randomize_block(contexts, rows, rewards) - exact).max() < error < np.abs(exact).max()
+    assert np.abs(agent.randomize_sum(contexts, rows, rewards) - exact).max() < error < np.abs(exact).max()
 
 
 def test_coins_are_fair_and_belong_to_users() -> None:

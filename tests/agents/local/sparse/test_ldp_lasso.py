@@ -22,8 +22,8 @@ def agent_of(kind: int | None = None, seed: int = 0, **config: Any) -> Any:
     if kind is not None:
         agent.support.choose(np.array([2, 7, 5]), np.array([0.5, -0.4, 0.1]), 0.01)
         agent.kind = kind
-        agent.channel = agent.open_channel()
-        agent.total = np.zeros(agent.channel.size)
+        agent.device = agent.opened()
+        agent.total = np.zeros(agent.device.entries)
     return agent
 
 
@@ -36,7 +36,7 @@ def test_no_record_leaves_the_ball_of_its_randomizer(kind: int) -> None:
     rewards = np.where(draw.random(300) < 0.3, draw.choice(wild, 300), 10 * draw.standard_normal(300))
     vectors = agent.encode(contexts, draw.integers(3, size=300), rewards)
     norms = np.linalg.norm(vectors, axis=1)
-    assert np.isfinite(vectors).all() and norms.max() <= 1 + 1e-12 and vectors.shape[1] == agent.channel.size
+    assert np.isfinite(vectors).all() and norms.max() <= 1 + 1e-12 and vectors.shape[1] == agent.device.entries
     assert norms.max() > 0.8, "the ball is used"
 
 

@@ -107,7 +107,7 @@ def test_estimates_are_right_up_to_the_stated_variance(report: str, epsilon: flo
         agent = agent_of(env, seed=seed, epsilon=epsilon, report=report, width=100.0)
         agent.open = np.array([3, 4, 5, 6])
         agent.lay_out()
-        agent.total = np.zeros((agent.device.cells, agent.device.dim))
+        agent.total = np.zeros(agent.device.entries)
         play(env, agent, seed=seed, by_counts=False)
         assert len(agent.open) == 4 and agent.left[agent.open].all()
         x = np.random.default_rng(0).random((100_000, 2))
@@ -184,6 +184,7 @@ def test_users_by_counts_and_blocks_have_the_law_of_reports() -> None:
     agent = agent_of(epsilon=0.5)
     agent.open, agent.run = np.array([1, 2]), 2
     agent.lay_out()
+    agent.total = np.zeros(agent.device.entries)
     x = np.array([[0.1, 0.1], [0.9, 0.9], [0.2, 0.4]])
     actions, answers, counts = agent.select_action(x), np.array([1.0, 0.0, 0.7]), np.array([10, 30, 20])
     users = np.repeat(np.arange(3), counts)
@@ -193,8 +194,8 @@ def test_users_by_counts_and_blocks_have_the_law_of_reports() -> None:
             agent.device.estimate(agent.randomize(x[users], actions[users], answers[users])).sum(axis=0)[:, 0]
             for _ in range(2000)
         ],
-        [agent.randomize_sum(x, actions, answers, counts)[:, 0] for _ in range(2000)],
-        [agent.randomize_block(x[users], actions[users], answers[users])[:, 0] for _ in range(2000)],
+        [agent.randomize_sum(x, actions, answers, counts) for _ in range(2000)],
+        [agent.randomize_sum(x[users], actions[users], answers[users]) for _ in range(2000)],
     ]
     means, spreads = [np.mean(d, axis=0) for d in drawn], [np.cov(np.transpose(d)) for d in drawn]
     for mean, spread in zip(means[1:], spreads[1:], strict=True):

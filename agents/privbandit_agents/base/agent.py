@@ -24,7 +24,7 @@ from privbandit_agents.base.people import Seen, chosen_for
 from privbandit_agents.base.present import are_masks, owned
 from privbandit_agents.base.publish import Publisher
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
-from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
+from privbandit_agents.base.reports import Arithmetic, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.state import Arrays, Unseeded, changed, rekey, restore_into, state_of
@@ -611,20 +611,6 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     @abstractmethod
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
         """Return all that leaves the devices of one user or of n; draw from ``rng``, and read public state only."""
-
-    def in_turn(self, contexts: Array) -> InOrder | None:
-        """Return the next n users in order, each with its device: for simulation, where the policy never rests.
-
-        What does not depend on the server may be computed for all of them at once; each chooses, reports and is
-        absorbed as by ``select_action``, ``randomize`` and ``absorb``, bit for bit. All of them must then be served.
-
-        Args:
-            contexts: shape (n, ...).
-
-        Returns:
-            The users; or None, and nothing has been done: the loop must be run.
-        """
-        return None
 
     def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs | None:
         """Return what devices randomize and by what, for tests and audits, if ``randomize`` is that one call."""

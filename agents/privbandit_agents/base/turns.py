@@ -36,7 +36,9 @@ def serves_in_turn(agent: AnyAgent) -> TypeGuard[InTurn]:
     return unchanged(agent, "serve_in_turn", ("select_action", "update", "frozen_rounds"))
 
 
-def unchanged(one: object, stands: str, names: Sequence[str]) -> bool:
-    """Return whether a method still stands for others: neither a subclass nor the object has changed them since."""
-    defines = {name: place for place, kind in reversed([*enumerate(type(one).__mro__)]) for name in vars(kind)}
-    return not any(name in vars(one) or defines[name] < defines[stands] for name in names)
+def unchanged(one: object, stands: str | type, names: Sequence[str]) -> bool:
+    """Return whether a method, or a class, still stands for methods: no subclass, nor the object, has changed them."""
+    kinds = type(one).__mro__
+    defines = {name: place for place, kind in reversed([*enumerate(kinds)]) for name in vars(kind)}
+    since = defines[stands] if isinstance(stands, str) else kinds.index(stands)
+    return not any(name in vars(one) or defines[name] < since for name in names)

@@ -18,6 +18,7 @@ from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.present import choose_present, seen_by
 from privbandit_agents.base.turns import InTurn, serves_in_turn
+from privbandit_agents.playing.ahead import in_order
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo.registry import spaces_of, units_of
 from privbandit_envs import BanditEnv
@@ -436,7 +437,7 @@ def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int
     actions: Array | None = None
     if isinstance(agent, InTurn):
         actions = agent.serve_in_turn(contexts, answer)
-    elif isinstance(agent, LocalAgent) and (users := agent.in_turn(contexts)) is not None:
+    elif isinstance(agent, LocalAgent) and (users := in_order(agent, contexts)) is not None:
         actions = np.empty(len(contexts), np.intp)
         for user in range(len(contexts)):
             actions[user] = arm = users.choose(user)

@@ -6,7 +6,6 @@ features lie in one of them or in the other.
 """
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,15 +76,13 @@ def sure(game: AgentGame) -> Servers:
     for words, env, agent in usual(game):
         yield words, env, with_model(agent)
     hostile = with_model(server(game, game.env))
-    model = hostile.learner.server
-    model.theta = np.append(AWAKE if "hidden" in game.config else model.theta[:-1], 1e3)
+    hostile.theta = np.append(AWAKE if "hidden" in game.config else hostile.theta[:-1], 1e3)
     yield "a server with a model that is sure of label 1", game.env, hostile
 
 
 def with_model(agent: Any) -> Any:
     """Return an agent whose model of gradients stays while users report."""
-    model = agent.learner.server
-    model.schedule = dataclasses.replace(model.schedule, batch=NEVER)
+    agent.refit_at = NEVER
     return agent
 
 
@@ -94,16 +91,14 @@ def unsure(game: AgentGame) -> Servers:
     for words, env, agent in usual(game):
         yield words, env, with_kernels(agent)
     hostile = server(game, game.env)
-    hostile.learner.server.spreads = 1e12 * hostile.learner.server.spreads  # all labels are equally likely
+    hostile.server.spreads = 1e12 * hostile.server.spreads  # all labels are equally likely
     yield "a server with a model that is sure of nothing", game.env, with_kernels(hostile)
 
 
 def with_kernels(agent: Any) -> Any:
     """Return an agent whose model of kernels stays while users report."""
-    model = agent.learner.server
-    model.batch = NEVER
-    model.surprises = alike(model.surprises)
-    return agent
+    agent.server.surprises = alike(agent.server.surprises)
+    return with_model(agent)
 
 
 def alike(vectors: Callable[[Floats, Labels], Floats]) -> Callable[[Floats, Labels], Floats]:

@@ -79,7 +79,7 @@ def partitions(figure: Figure, n_public: int, gamma: float, depth: int, replicat
         method = Method(name=agent, agent=agent, settings={"depth": depth, "scale_by": "range", **rule})
         fitted = method.build({}, 1.0, sample.n_labels, np.random.default_rng(replication))
         fitted.fit(*sample.private, *sample.public)
-        for low, high in boxes(fitted.agent_.learner.partition):
+        for low, high in boxes(fitted.agent_.partition):
             axis.add_patch(Rectangle((low[0], low[1]), *(high - low), fill=False, ec="black", lw=1))
         scattered(axis, *sample.public)
         axis.set_title(title)

@@ -9,17 +9,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import scipy
-from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs, inputs_of
+from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01
 from privbandit_agents.local.gradients.models import PublicFeatures
-from privbandit_agents.local.label_agent import LocalLabelAgent, Summing, SummingSettings
-from privbandit_agents.privacy.accounting.costs import Cost, approximate
+from privbandit_agents.local.label_agent import LocalLabelAgent, SummingSettings
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
@@ -44,75 +42,7 @@ class Config(SummingSettings):
     shift: NonNegative = 1.0
 
 
-class NoisyMoments(Summing[Config]):
-    """The algorithm of ``PGLM``.
-
-    Attributes:
-        device: what randomizes a packed record, with noise ``sigma`` in every coordinate.
-        bound: largest norm of a public row's features.
-        known: features of the public rows.
-        w: coefficients of the regression, shape (D,).
-        scale: c.
-    """
-
-    fixed: ClassVar[frozenset[str]] = Summing.fixed | {"device", "known"}
-
-    def begin(self, rng: Generator) -> None:
-        super().begin(rng)
-        config, x = self.config, self.public_data[0]
-        self.features = PublicFeatures.of(x, unit=False)
-        self.dim, self.known = self.features.dim, self.features(x)
-        self.bound = float(np.linalg.norm(self.known, axis=1).max(initial=np.sqrt(self.dim)))
-        size = packed_size(self.dim)
-        self.device: GaussianReport | Hemisphere
-        if config.report == "gaussian":
-            noise = Gaussian.from_epsilon(config.epsilon, self.cost.delta, SENSITIVITY)
-            self.device, self.sigma = GaussianReport(noise, config.epsilon, self.cost.delta, size), noise.sigma
-        else:
-            self.device = Hemisphere(config.epsilon, 1, size, radius=NORM)
-            self.sigma = self.device.variance(own=True) ** 0.5
-        self.total, self.w, self.scale = np.zeros(size), np.zeros(self.dim), 1.0
-
-    @property
-    def cost(self) -> Cost:
-        if self.config.report == "hemisphere":
-            return super().cost
-        delta = min(self.config.expected_users**-2.0, 1e-5) if self.config.delta is None else self.config.delta
-        return approximate(self.config.epsilon, delta)
-
-    def encode(self, contexts: Floats, labels: Labels) -> Floats:
-        """Return (x y, x x') of scaled features and labels -1 and 1, packed, shape (n, D)."""
-        return pack(self.features(contexts) / self.bound, 2.0 * labels - 1)
-
-    def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
-        return inputs_of(self.device, self.encode(contexts, labels))
-
-    def estimate(self, reports: Array) -> Floats:
-        return reports if isinstance(self.device, GaussianReport) else self.device.estimate(reports)[:, 0]
-
-    def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        self.users += len(labels)
-        users = max(2**21 // len(self.total), 1)  # 16 MiB of reports
-        for x, y in blocks(lambda: users, contexts, labels):
-            if aggregate and isinstance(self.device, GaussianReport):
-                noise = self.device.mechanism
-                self.total = self.total + noise.release_sum(self.encode(x, y).sum(axis=0), len(y), rng)
-            else:
-                self.total = self.total + self.estimate(self.randomize(x, y, rng)).sum(axis=0)
-
-    def look(self) -> None:
-        if self.users:
-            noise = self.sigma * self.users**0.5
-            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, self.config.shift)
-            self.w = twice / 2 / self.bound
-            self.scale = link_scale(self.known @ self.w)
-
-    def chances(self, contexts: Array) -> Floats:
-        one = scipy.special.expit(self.scale * np.vecdot(self.features(contexts), self.w))
-        return np.stack([1 - one, one], axis=1)
-
-
-class PGLM(LocalLabelAgent[Config, NoisyMoments]):
+class PGLM(LocalLabelAgent[Config]):
     """Every user sends (x y, x x') with noise; the server solves least squares and scales the solution.
 
     For a generalised linear model and normal features the coefficients are w = c w_ols, where 1 = c E Phi''(<x, w>)
@@ -129,13 +59,59 @@ class PGLM(LocalLabelAgent[Config, NoisyMoments]):
         norm of a public row; the noisy second moment is shifted, and eigenvalues below 1 are raised to it.
         Where no c solves the equation, as after noise that makes w_ols long, the c with the largest right side is
         taken.
+
+    Attributes:
+        bound: largest norm of a public row's features.
+        known: features of the public rows.
+        w: coefficients of the regression, shape (D,).
+        scale: c.
     """
 
     Config = Config
-    learns_by = NoisyMoments
+    fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"known"}
     proof = "docs/privacy/linear-classifiers.md"
     gaussian = True
     binary = True
+
+    def begin(self) -> None:
+        super().begin()
+        config, x = self.config, self.public_data[0]
+        self.features = PublicFeatures.of(x, unit=False)
+        self.dim, self.known = self.features.dim, self.features(x)
+        self.bound = float(np.linalg.norm(self.known, axis=1).max(initial=np.sqrt(self.dim)))
+        size = packed_size(self.dim)
+        if config.report == "hemisphere":
+            self.equip(Hemisphere(config.epsilon, 1, size, radius=NORM))
+        else:
+            delta = min(config.expected_users**-2.0, 1e-5) if config.delta is None else config.delta
+            noise = Gaussian.from_epsilon(config.epsilon, delta, SENSITIVITY)
+            self.equip(GaussianReport(noise, config.epsilon, delta, size))
+        self.w, self.scale = np.zeros(self.dim), 1.0
+
+    def encode(self, contexts: Floats, labels: Labels) -> tuple[Array, Floats]:
+        """Return (x y, x x') of scaled features and labels -1 and 1, packed, shape (n, D)."""
+        return np.zeros(len(labels), np.intp), pack(self.features(contexts) / self.bound, 2.0 * labels - 1)
+
+    def take(self, contexts: Floats, labels: Labels, aggregate: bool) -> None:
+        self.users += len(labels)
+        users = max(2**21 // len(self.total), 1)  # 16 MiB of reports
+        for x, y in blocks(lambda: users, contexts, labels):
+            if aggregate and self.config.report == "gaussian":
+                self.total = self.total + self.device.total(*self.encode(x, y), self.rng)
+            else:
+                report = Inputs(self.device, *self.encode(x, y)).randomize(self.rng)
+                self.total = self.total + self.estimate(report).sum(axis=0)
+
+    def learn(self) -> None:
+        if self.users:
+            noise = self.device.deviation * self.users**0.5
+            _, twice, _ = perturbed_ridge(self.total, self.dim, noise, self.config.shift)
+            self.w = twice / 2 / self.bound
+            self.scale = link_scale(self.known @ self.w)
+
+    def chances(self, contexts: Array) -> Floats:
+        one = scipy.special.expit(self.scale * np.vecdot(self.features(contexts), self.w))
+        return np.stack([1 - one, one], axis=1)
 
 
 def link_scale(scores: Floats) -> float:

@@ -9,13 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from numpy.random import Generator
-
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import CountUpTo, Positive
-from privbandit_agents.local.gradients.descent import GradientLearner, Schedule
+from privbandit_agents.local.gradients.descent import GradientAgent, Schedule
 from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
-from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
+from privbandit_agents.local.label_agent import LocalLabelSettings
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,10 @@ class NetworkConfig(Config):
     per_feature: Positive = 1.0
 
 
-class PublicStart(GradientLearner[Config]):
-    """PSGD: the model is fitted to the public rows; then every user's private gradient is a step of its own.
+class PSGDLinear(GradientAgent[Config]):
+    """PSGD: a linear score is fitted to the public rows; then every user's private gradient is a step of its own.
 
-    *Formal guarantees.* Those of ``GradientLearner``; gradients are clipped to norm 1.
+    *Formal guarantees.* Those of ``GradientAgent``; gradients are clipped to norm 1.
 
     Deviations:
         Directions come from the best cap with its exact law (``BinCapSign`` with one cell) in place of PrivUnitG, which
@@ -53,34 +51,23 @@ class PublicStart(GradientLearner[Config]):
         average the iterates.
     """
 
+    Config = Config
     kind = "bin-cap"
 
-    def start(self, rng: Generator) -> tuple[Model, Floats]:
+    def start(self) -> tuple[Model, Floats]:
         config, (x, y) = self.config, self.public_data
         features = PublicFeatures.of(x, unit=False)
         if not isinstance(config, NetworkConfig):
             return Linear(features), logistic_fit(features(x), y, ridge=1.0)
         neurons = math.ceil(min(config.per_feature * (features.dim - 1), 256))
         network = Network(features, config.hidden or max(neurons, 1))
-        return network, network.pretrained(features(x), y, 1.0, rng.spawn(1)[0])
+        return network, network.pretrained(features(x), y, 1.0, self.rng_exploration.spawn(1)[0])
 
-    def schedule(self) -> Schedule:
+    def scheduled(self) -> Schedule:
         return Schedule(self.config.step)
 
 
-class PSGDLinear(LocalLabelAgent[Config, PublicStart]):
-    """The logistic loss of a linear score; see ``PublicStart``."""
-
-    Config = Config
-    learns_by = PublicStart
-    proof = "docs/privacy/linear-classifiers.md"
-    binary = True
-
-
-class PSGDNetwork(LocalLabelAgent[NetworkConfig, PublicStart]):
-    """The logistic loss of a network with one hidden layer of rectifiers; see ``PublicStart``."""
+class PSGDNetwork(PSGDLinear):
+    """The logistic loss of a network with one hidden layer of rectifiers; else ``PSGDLinear``."""
 
     Config = NetworkConfig
-    learns_by = PublicStart
-    proof = "docs/privacy/linear-classifiers.md"
-    binary = True

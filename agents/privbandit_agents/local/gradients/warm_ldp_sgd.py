@@ -7,13 +7,11 @@ Estimation", JASA 2018, or its caps; the combination is this project's own.
 from dataclasses import dataclass
 from typing import Literal
 
-from numpy.random import Generator
-
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import Count, HalfOpen01, Positive
-from privbandit_agents.local.gradients.descent import GradientLearner, Kind, Schedule
+from privbandit_agents.local.gradients.descent import GradientAgent, Kind, Schedule
 from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
-from privbandit_agents.local.label_agent import LocalLabelAgent, LocalLabelSettings
+from privbandit_agents.local.label_agent import LocalLabelSettings
 
 
 @dataclass(frozen=True)
@@ -38,24 +36,7 @@ class Config(LocalLabelSettings):
     noise: Literal["numpy", "secure"] = "numpy"
 
 
-class WarmDescent(GradientLearner[Config]):
-    """The algorithm of ``WarmLDPSGD``."""
-
-    def start(self, rng: Generator) -> tuple[Linear, Floats]:
-        x, y = self.public_data
-        features = PublicFeatures.of(x, unit=False)
-        self.kind, self.clip = self.config.report, self.config.clip
-        return Linear(features), logistic_fit(features(x), y, ridge=3.0)
-
-    def schedule(self) -> Schedule:
-        noise = max(self.clip**2 * self.device.variance(own=False), 1e-9)
-        step = self.config.step or min(0.8 / noise**0.75, 10.0)  # chosen on the envelope's label worlds
-        largest = 500
-        share = largest if self.config.horizon is None else max(self.config.horizon // 50, 1)
-        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=1.0)
-
-
-class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
+class WarmLDPSGD(GradientAgent[Config]):
     """Logistic regression on the public rows, then a step by the mean private gradient of every batch of users.
 
         u = (features standardized by the public rows and clipped to [-3, 3], 1)
@@ -71,10 +52,20 @@ class WarmLDPSGD(LocalLabelAgent[Config, WarmDescent]):
 
     Without public rows of both labels it starts at theta = 0.
 
-    *Formal guarantees.* Those of ``GradientLearner``. Steps and batches are fixed by public settings.
+    *Formal guarantees.* Those of ``GradientAgent``. Steps and batches are fixed by public settings.
     """
 
     Config = Config
-    learns_by = WarmDescent
-    proof = "docs/privacy/linear-classifiers.md"
-    binary = True
+
+    def start(self) -> tuple[Linear, Floats]:
+        x, y = self.public_data
+        features = PublicFeatures.of(x, unit=False)
+        self.kind, self.clip = self.config.report, self.config.clip
+        return Linear(features), logistic_fit(features(x), y, ridge=3.0)
+
+    def scheduled(self) -> Schedule:
+        noise = max(self.clip**2 * self.device.variance(own=False), 1e-9)
+        step = self.config.step or min(0.8 / noise**0.75, 10.0)  # chosen on the envelope's label worlds
+        largest = 500
+        share = largest if self.config.horizon is None else max(self.config.horizon // 50, 1)
+        return Schedule(step / largest, self.config.batch or min(largest, share), decay=10_000, power=1.0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
 
@@ -22,42 +22,28 @@ class Filters:
     Attributes:
         field: scores of the labels as functions of eta.
         noise: variance of a coordinate of an estimate.
-        batch: users who report while nothing moves.
         means: of eta, shape (J, m).
         spreads: covariances of eta, shape (J, m, m).
         scores: shape (J,).
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "batch", "public", "moves", "still", "scorer"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "public", "moves", "still", "scorer"})
     scorer: Floats | None = None
     """Makes scores by the filter that serves, until it changes; None: not computed yet."""
 
-    def __init__(self, field: Deviations, noise: float, batch: int) -> None:
-        self.field, self.noise, self.batch = field, noise, batch
+    def __init__(self, field: Deviations, noise: float) -> None:
+        self.field, self.noise = field, noise
         self.public, self.moves = field.moving(field.model.places)
         # filter 0 stays; three learn, from three prior variances of eta
         variances = np.array((1.0, 1.0, 0.3, 0.1))
         self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
         self.spreads = np.multiply.outer(variances, np.eye(field.dim))
         self.still = self.likely(self.public, self.moves, 0)
-        self.total = np.zeros(field.dim)
-        self.lead, self.waiting = 0, 0
+        self.lead = 0
 
-    @property
-    def left(self) -> int:
-        return self.batch - self.waiting
-
-    def add(self, estimates: Floats) -> None:
-        """Take in estimates (n, m) of at most ``left`` users, in order; learn when the batch is full."""
-        self.total = added(self.total, estimates)
-        self.waiting += len(estimates)
-        if not self.left:
-            self.learn()
-
-    def learn(self) -> None:
-        """Let every filter learn from the mean of the estimates that wait, and choose the lead."""
-        mean = self.total / self.waiting
+    def learn(self, mean: Floats, users: int) -> None:
+        """Let every filter learn from the mean of a batch's estimates, and choose the lead."""
         # what users were shown, at contexts that stand for theirs
         moved = (self.likely(self.public, self.moves, j) for j in range(1, len(self.scores)))
         places = [self.still, *moved]
@@ -68,14 +54,14 @@ class Filters:
         about = units(slopes_of(shown, self.moves, answers)) / most[:, None]
         noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
         noise[np.diag_indices_from(noise)] += self.noise + 1e-6
-        noise /= self.waiting
+        noise /= users
         # every filter by itself
         learned = [self.learned(j, places[j], mean, noise, about, answers, right) for j in range(len(self.scores))]
         means, spreads, gains = zip(*learned, strict=True)
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         first = 1 + int(self.scores[1:].argmax())
         self.lead = first if self.scores[first] > self.scores[0] else 0
-        self.total, self.waiting, self.scorer = np.zeros_like(mean), 0, None
+        self.scorer = None
 
     def learned(
         self,

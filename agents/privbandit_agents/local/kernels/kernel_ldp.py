@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs, inputs_of
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count
 from privbandit_agents.base.ties import Ties
-from privbandit_agents.local.batches import BatchLearner
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations
 from privbandit_agents.local.kernels.filters import Filters
 from privbandit_agents.local.kernels.public import PublicModel
-from privbandit_agents.local.label_agent import Learner, LocalLabelAgent, LocalLabelSettings
+from privbandit_agents.local.label_agent import Batched, LocalLabelSettings
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
 
@@ -48,57 +45,7 @@ class Config(LocalLabelSettings):
     noise: Literal["numpy", "secure"] = "numpy"
 
 
-class KernelLearner(BatchLearner[Config, Filters]):
-    """The algorithm of ``KernelLDP``.
-
-    Attributes:
-        field: scores of the labels, public but for few coefficients.
-        device: randomizer of a user's report about them.
-        server: learns the coefficients.
-    """
-
-    fixed: ClassVar[frozenset[str]] = Learner.fixed | {"device", "field"}
-
-    def begin(self, rng: Generator) -> None:
-        config, users = self.config, self.config.horizon or 10_000
-        model = PublicModel.of(*self.public_data, self.labels)
-        self.field = Deviations.of(model, config.directions)
-        self.device = exact_or_better(config.report, config.epsilon, self.field.dim, config.noise)
-        batch = config.batch or max(min(500, users // 40), users // 200, 1)
-        self.server = Filters(self.field, self.device.variance(own=True), batch)
-
-    @property
-    def randomizer(self) -> object:
-        return self.device
-
-    def inputs(self, contexts: Floats, labels: Labels, server: Filters | None = None) -> Inputs:
-        return inputs_of(self.device, (server or self.server).surprises(contexts, labels))
-
-    def estimate(self, reports: Array) -> Floats:
-        return self.device.estimate(reports)[:, 0]
-
-    def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        """Let users report whether the likeliest label is theirs, as if they had been given it."""
-        for x, y in blocks(lambda: self.server.left, contexts, labels):
-            given = self.answer(x, Ties(0))
-            told = y if self.labels == 2 else np.where(given == y, y, -1 - given)
-            self.server.add(self.estimate(self.inputs(x, told).randomize(rng)))
-
-    def conclude(self) -> None:
-        if self.server.waiting:
-            self.server.learn()
-
-    def restored(self) -> None:
-        self.server.scorer = None
-
-    def chances(self, contexts: Array) -> Floats:
-        return self.server.chances(contexts)
-
-    def answer(self, contexts: Floats, ties: Ties) -> Labels:
-        return self.server.answer(contexts, ties)
-
-
-class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
+class KernelLDP(Batched[Config]):
     """A kernel model of the public rows; one private report a user, of whether it was right, moves it.
 
         phi = features of a linear and of Gaussian kernels at public rows, weighted by cross-validation
@@ -118,11 +65,46 @@ class KernelLDP(LocalLabelAgent[Config, KernelLearner]):
     scales z into the unit ball once more, and takes 0 for a vector that is not finite. Features, directions, batches
     and the randomizer depend on public data and settings alone; eta and the choice of a filter on earlier reports
     besides. Records are clipped as in ``LocalLabelAgent``.
+
+    Attributes:
+        field: scores of the labels, public but for few coefficients.
+        server: learns the coefficients.
     """
 
     Config = Config
-    learns_by = KernelLearner
+    fixed: ClassVar[frozenset[str]] = Batched.fixed | {"field"}
     proof = "docs/privacy/kernel-classifiers.md"
+
+    def begin(self) -> None:
+        super().begin()
+        config, users = self.config, self.config.horizon or 10_000
+        self.field = Deviations.of(PublicModel.of(*self.public_data, self.n_labels), config.directions)
+        device = exact_or_better(config.report, config.epsilon, self.field.dim, config.noise)
+        self.equip(device)
+        self.server = Filters(self.field, device.variance(own=True))
+        self.learned, self.batch = 0, config.batch or max(min(500, users // 40), users // 200, 1)
+        self.refit_at = self.next_refit()
+
+    def encode(self, contexts: Floats, labels: Labels) -> tuple[Array, Floats]:
+        return np.zeros(len(labels), np.intp), self.server.surprises(contexts, labels)
+
+    def take(self, contexts: Floats, labels: Labels, aggregate: bool) -> None:
+        """Let users report whether the likeliest label is theirs, as if they had been given it."""
+        for x, y in blocks(self.frozen_rounds, contexts, labels):
+            given = self.answer(x, Ties(0))
+            super().take(x, y if self.n_labels == 2 else np.where(given == y, y, -1 - given), aggregate)
+
+    def step(self, total: Floats, users: int) -> None:
+        self.server.learn(total / users, users)
+
+    def restored(self) -> None:
+        self.server.scorer = None
+
+    def chances(self, contexts: Array) -> Floats:
+        return self.server.chances(contexts)
+
+    def answer(self, contexts: Floats, ties: Ties) -> Labels:
+        return self.server.answer(contexts, ties)
 
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label; -1 minus the label that was given where, with more than two, it was wrong."""

@@ -7,11 +7,9 @@ Algorithm 1 and the estimate (8)).
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import Fraction, NonNegative, Positive, PositiveOrInfinite
-from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Partition, grow
 from privbandit_agents.local.trees.report import chosen_depth, least_depth
 from privbandit_agents.local.trees.votes import LeafVotes, TreeSettings, WeightedTree
@@ -38,8 +36,27 @@ class Config(TreeSettings):
     tau: PositiveOrInfinite = 0.5
 
 
-class LPCTVotes(LeafVotes[Config]):
-    """The algorithm of ``LPCT``.
+class LPCT(LeafVotes[Config]):
+    """Every user reports leaf and label privately; the server plays the likeliest label of the leaf.
+
+    Algorithm 1 of the paper, and where its steps are:
+
+        1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
+        2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
+        3. the server adds them up                                     ``sums.SummedReports``
+        4. and the public rows, in every leaf                          ``votes.WeightedTree``
+        5. estimate by the weighted sums, (8)                          ``votes.WeightedTree.predict``
+        6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``
+
+    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
+    ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
+    settings alone. Records are clipped as in ``LocalLabelAgent``.
+
+    Deviations:
+        One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
+        noise and an assumed drift of the public law; means shrunk over the tree; empty cells are cut on.
+        ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8), but in cells whose noisy number of rows, its
+        denominator, is negative: there the label is still by the sign of the numerator, 2 V - U.
 
     With two labels a leaf's sum estimates by how many more of its users label 1 is right than label 0. If all rows
     together and public rows alone give different labels, later sums show without bias which are right for
@@ -51,22 +68,25 @@ class LPCTVotes(LeafVotes[Config]):
         noise: its variance.
     """
 
-    def begin(self, rng: Generator) -> None:
+    Config = Config
+    postprocessing = frozenset({"weight", "trust", "drift", "tau"})
+
+    def begin(self) -> None:
         self.gain, self.noise = 0.0, 0.0
-        super().begin(rng)
+        super().begin()
         self.judged, self.until = np.zeros_like(self.total), 0
 
     def cut(self) -> Partition:
         """Grow the tree on public rows; without any, the cells are halved in turn."""
         config = self.config
-        least = least_depth(config.partition, self.labels)
-        depth = config.depth or chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, least)
+        least = least_depth(config.partition, self.n_labels)
+        depth = config.depth or chosen_depth(config.report, config.epsilon, self.n_labels, config.expected_users, least)
         return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
 
-    def look(self) -> None:
-        if self.labels == 2 and self.config.trust and self.config.weight is None:
+    def learn(self) -> None:
+        if self.n_labels == 2 and self.config.trust and self.config.weight is None:
             self.judge()
-        super().look()
+        super().learn()
 
     def judge(self) -> None:
         """Add the evidence of the reports since the last look about the two answers."""
@@ -85,32 +105,4 @@ class LPCTVotes(LeafVotes[Config]):
 
     def weighed(self) -> WeightedTree:
         settings = {name: getattr(self.config, name) for name in ("weight", "trust", "drift", "tau")}
-        return WeightedTree(self.partition, *self.public_data, self.labels, self.report.variance, **settings)
-
-
-class LPCT(LocalLabelAgent[Config, LPCTVotes]):
-    """Every user reports leaf and label privately; the server plays the likeliest label of the leaf.
-
-    Algorithm 1 of the paper, and where its steps are:
-
-        1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
-        2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
-        3. the server adds them up                                     ``label_agent.Summing``, ``votes.LeafVotes``
-        4. and the public rows, in every leaf                          ``votes.WeightedTree``
-        5. estimate by the weighted sums, (8)                          ``votes.WeightedTree.predict``
-        6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``
-
-    *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
-    ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
-    settings alone. Records are clipped as in ``LocalLabelAgent``.
-
-    Deviations:
-        One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
-        noise and an assumed drift of the public law; means shrunk over the tree; empty cells are cut on.
-        ``report="laplace"`` with ``weight`` and ``tau=inf`` is (8), but in cells whose noisy number of rows, its
-        denominator, is negative: there the label is still by the sign of the numerator, 2 V - U.
-    """
-
-    Config = Config
-    learns_by = LPCTVotes
-    postprocessing = frozenset({"weight", "trust", "drift", "tau"})
+        return WeightedTree(self.partition, *self.public_data, self.n_labels, self.report.variance, **settings)

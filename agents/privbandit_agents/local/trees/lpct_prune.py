@@ -13,7 +13,6 @@ import numpy as np
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.settings import Positive
-from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.printed import AuthorsTree, PrintedTree
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport
@@ -52,39 +51,7 @@ class Config(TreeSettings):
         return self.epsilon / 2 if self.rule == "authors" else self.epsilon
 
 
-class PrunedVotes(LeafVotes[Config]):
-    """The algorithm of ``LPCTPrune``."""
-
-    def cut(self) -> Partition:
-        config = self.config
-        depth = config.depth or self.published_depth()
-        return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
-
-    def published_depth(self) -> int:
-        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8], or [1, 16] (authors)."""
-        other, _ = LeafReport(self.config.report, self.config.epsilon, 64, 2).variance  # the leaves are not known yet
-        private = self.config.expected_users * PAPER / max(other, 1e-9)
-        x, y = self.public_data
-        share = x.shape[1] / (2 + 2 * x.shape[1])
-        depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
-        return min(max(depth, 1), MAX_DEPTH if self.config.rule == "authors" else DEEPEST)
-
-    def reported(self) -> LeafReport:
-        c = self.config
-        sizes = self.partition.leaves, self.labels
-        return LeafReport(c.report, c.reported_epsilon, *sizes, noise=c.noise, apart=c.reads_apart)
-
-    def weighed(self) -> WeightedTree:
-        config = self.config
-        if config.rule == "printed":
-            return PrintedTree(self.partition, *self.public_data, config.epsilon)
-        if config.rule == "authors":
-            depth = config.depth or self.published_depth()
-            return AuthorsTree(self.partition, *self.public_data, config.epsilon, depth)
-        return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
-
-
-class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
+class LPCTPrune(LeafVotes[Config]):
     """LPCT in which the deepest ancestor with a clear label answers for a leaf.
 
     *Formal guarantees.* Those of ``LPCT``: pruning is a function of the released sums and of public data.
@@ -100,9 +67,36 @@ class LPCTPrune(LocalLabelAgent[Config, PrunedVotes]):
     """
 
     Config = Config
-    learns_by = PrunedVotes
     postprocessing = frozenset({"constant"})
     binary = True
+
+    def cut(self) -> Partition:
+        config = self.config
+        depth = config.depth or self.published_depth()
+        return grow(config.partition, *self.public_data, depth, self.cut_seed, config.min_samples_leaf)
+
+    def published_depth(self) -> int:
+        """Return p_0 = floor(d/(2 + 2 d) log2(n_P epsilon^2 + n_Q^((2 + 2 d)/d))), in [1, 8], or [1, 16] (authors)."""
+        other, _ = LeafReport(self.config.report, self.config.epsilon, 64, 2).variance  # the leaves are not known yet
+        private = self.config.expected_users * PAPER / max(other, 1e-9)
+        x, y = self.public_data
+        share = x.shape[1] / (2 + 2 * x.shape[1])
+        depth: int = math.floor(share * math.log2(private + len(y) ** (1 / share)))
+        return min(max(depth, 1), MAX_DEPTH if self.config.rule == "authors" else DEEPEST)
+
+    def leaf_report(self) -> LeafReport:
+        c = self.config
+        sizes = self.partition.leaves, self.n_labels
+        return LeafReport(c.report, c.reported_epsilon, *sizes, noise=c.noise, apart=c.reads_apart)
+
+    def weighed(self) -> WeightedTree:
+        config = self.config
+        if config.rule == "printed":
+            return PrintedTree(self.partition, *self.public_data, config.epsilon)
+        if config.rule == "authors":
+            depth = config.depth or self.published_depth()
+            return AuthorsTree(self.partition, *self.public_data, config.epsilon, depth)
+        return PrunedTree(self.partition, *self.public_data, self.report.variance, self.config.constant)
 
 
 class PrunedTree(WeightedTree):

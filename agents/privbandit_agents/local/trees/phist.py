@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 from privbandit_agents.base.settings import Count, Fraction
-from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.trees.partition import Grid
 from privbandit_agents.local.trees.report import Kind, chosen_depth
 from privbandit_agents.local.trees.votes import LeafVotes, VoteSettings, WeightedTree
@@ -29,30 +28,7 @@ class Config(VoteSettings):
     splits: Count | None = None
 
 
-class GridVotes(LeafVotes[Config]):
-    """The algorithm of ``PHIST``."""
-
-    def cut(self) -> Grid:
-        """Return h^d cubes.
-
-        Raises:
-            ValueError: they are too many.
-        """
-        config, dim = self.config, self.public_data[0].shape[1]
-        # by default, no more cells than the leaves that LPCT would choose
-        depth = chosen_depth(config.report, config.epsilon, self.labels, config.expected_users, 1)
-        splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), 6)
-        most = 2**22
-        if dim * math.log2(splits) > math.log2(most):
-            raise ValueError(f"splits={splits} of {dim} features are {splits}^{dim} cells, above {most}; take fewer.")
-        return Grid(splits, dim)
-
-    def weighed(self) -> WeightedTree:
-        x, y = self.public_data
-        return WeightedTree(self.partition, x[:0], y[:0], self.labels, self.report.variance, tau=math.inf)
-
-
-class PHIST(LocalLabelAgent[Config, GridVotes]):
+class PHIST(LeafVotes[Config]):
     """Every user reports its cubic cell and label; the cell's label is the sign of the sum. Public rows do not vote.
 
     *Formal guarantees.* Those of ``LPCT``; the cells depend on the number of features alone.
@@ -63,4 +39,22 @@ class PHIST(LocalLabelAgent[Config, GridVotes]):
     """
 
     Config = Config
-    learns_by = GridVotes
+
+    def cut(self) -> Grid:
+        """Return h^d cubes.
+
+        Raises:
+            ValueError: they are too many.
+        """
+        config, dim = self.config, self.public_data[0].shape[1]
+        # by default, no more cells than the leaves that LPCT would choose
+        depth = chosen_depth(config.report, config.epsilon, self.n_labels, config.expected_users, 1)
+        splits = config.splits or min(max(int(2 ** (depth / dim) + 1e-9), 1), 6)
+        most = 2**22
+        if dim * math.log2(splits) > math.log2(most):
+            raise ValueError(f"splits={splits} of {dim} features are {splits}^{dim} cells, above {most}; take fewer.")
+        return Grid(splits, dim)
+
+    def weighed(self) -> WeightedTree:
+        x, y = self.public_data
+        return WeightedTree(self.partition, x[:0], y[:0], self.n_labels, self.report.variance, tau=math.inf)

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
-from numpy.random import Generator
 
 from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
-from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.settings import Count, CountUpTo
 from privbandit_agents.base.ties import Ties, best, largest
-from privbandit_agents.local.label_agent import Summing, SummingSettings
+from privbandit_agents.local.label_agent import LocalLabelAgent, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule
 from privbandit_agents.local.trees.report import ENTRIES_A_BLOCK, Kind, LeafReport
 from privbandit_envs.changing.masks import uniform_over
@@ -148,7 +146,7 @@ def refuse_unread(partition: str, least: int) -> None:
 V = TypeVar("V", bound=VoteSettings)
 
 
-class LeafVotes(Summing[V]):
+class LeafVotes(LocalLabelAgent[V]):
     """Users report leaf and label; the server adds the reports up and answers with the likeliest label of a leaf.
 
     With more than two labels only those users reveal theirs who were given it. The server knows with which probability
@@ -163,13 +161,14 @@ class LeafVotes(Summing[V]):
         leaf_chances: probabilities of the labels in every leaf, shape (m, K).
     """
 
-    fixed: ClassVar[frozenset[str]] = Summing.fixed | {"partition", "report", "tree"}
+    fixed: ClassVar[frozenset[str]] = LocalLabelAgent.fixed | {"partition", "report", "tree"}
 
-    def begin(self, rng: Generator) -> None:
-        super().begin(rng)
-        self.cut_seed = int(rng.integers(2**31))
+    def begin(self) -> None:
+        super().begin()
+        self.cut_seed = int(self.rng_exploration.integers(2**31))
         self.partition = self.cut()
-        self.report = self.reported()
+        self.report = self.leaf_report()
+        self.equip(self.report.randomizer)
         self.total = np.zeros((self.report.leaves, self.report.columns))
         self.given, self.fitted = np.zeros_like(self.total), 0
         self.tree = self.weighed()
@@ -179,43 +178,39 @@ class LeafVotes(Summing[V]):
     def cut(self) -> Cells:
         """Return the partition, by public rows, settings and ``cut_seed`` alone."""
 
-    def reported(self) -> LeafReport:
+    def leaf_report(self) -> LeafReport:
         """Return the devices' report."""
         c = self.config
-        return LeafReport(c.report, c.epsilon, self.partition.leaves, self.labels, noise=c.noise)
+        return LeafReport(c.report, c.epsilon, self.partition.leaves, self.n_labels, noise=c.noise)
 
     @abstractmethod
     def weighed(self) -> WeightedTree:
         """Count the public rows and return the tree that turns sums into probabilities."""
 
-    def inputs(self, contexts: Floats, labels: Labels) -> Inputs:
-        return Inputs(self.report.randomizer, *self.report.encode(self.partition.find(contexts), labels))
+    def encode(self, contexts: Floats, labels: Labels) -> tuple[Labels, Floats | None]:
+        return self.report.encode(self.partition.find(contexts), labels)
 
-    def randomize(self, contexts: Floats, labels: Labels, rng: Generator) -> Array:
-        return self.report.randomize(self.partition.find(contexts), labels, rng)
-
-    @property
-    def left(self) -> int:
-        """Users before the policy changes, or fewer if their reports would fill the memory."""
-        return min(super().left, max(ENTRIES_A_BLOCK // self.total.size, 1))
+    def frozen_rounds(self) -> int:
+        """Return the users before the policy changes, or fewer if their reports would fill the memory."""
+        return min(super().frozen_rounds(), max(ENTRIES_A_BLOCK // self.total.size, 1))
 
     def estimate(self, reports: Array) -> Floats:
         return self.report.estimate(reports)
 
     def chance(self) -> Floats:
         """Return the probability that a user of a leaf who has a label reveals it, shape (m, columns)."""
-        if self.labels == 2:
+        if self.n_labels == 2:
             return np.ones_like(self.total)
-        return propensities(uniform_over(largest(self.leaf_chances)), self.exploration, self.labels)
+        return propensities(uniform_over(largest(self.leaf_chances)), self.exploration, self.n_labels)
 
-    def learn(self, contexts: Floats, labels: Labels, rng: Generator, aggregate: bool) -> None:
-        at_once = aggregate and self.report.randomizer.exact_sum and self.config.noise == "numpy"
+    def take(self, contexts: Floats, labels: Labels, aggregate: bool) -> None:
+        at_once = aggregate and self.device.by_counts == "exact"
         draw = self.report.total if at_once else self.report.summed
-        self.total = self.total + draw(self.partition.find(contexts), labels, rng)
+        self.total = self.total + draw(self.partition.find(contexts), labels, self.rng)
         self.given = self.given + len(labels)
         self.users, self.fitted = self.users + len(labels), self.fitted + len(labels)
 
-    def look(self) -> None:
+    def learn(self) -> None:
         self.given = self.given + (self.users - self.fitted) * self.chance()
         self.fitted = self.users
         self.predict_leaves()

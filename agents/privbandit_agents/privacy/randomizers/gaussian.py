@@ -65,8 +65,10 @@ class GaussianReport:
 
     def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> Floats:
         """Draw the sum of the reports, shape (D,): of one user a vector, or of ``counts[i]``."""
-        exact, users = (vectors.sum(), len(vectors)) if counts is None else (counts @ dense(vectors), int(counts.sum()))
-        return self.mechanism.release_sum(exact, users, rng)
+        if counts is None:
+            exact = vectors.sum(axis=0) if isinstance(vectors, np.ndarray) else vectors.sum()
+            return self.mechanism.release_sum(exact, len(vectors), rng)
+        return self.mechanism.release_sum(counts @ dense(vectors), int(counts.sum()), rng)
 
     def log_likelihood(self, reports: Array, cell: int, value: Array | None = None) -> Floats:
         """Return the log density of each report if the input were the vector ``value`` (D,), shape (n,)."""

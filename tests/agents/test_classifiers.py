@@ -52,7 +52,7 @@ def test_private_rows_help(aggregate: bool, partition: str) -> None:
 @pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
 def test_three_classes(report: str) -> None:
     model = LPCTClassifier(8.0, report=report, depth=4, random_state=0).fit(*three(20_000, 0), *three(30, 1))
-    assert model.agent_.learner.total.shape == (16, 3)
+    assert model.agent_.total.shape == (16, 3)
     assert model.score(*three(4000, 2)) > 0.8 and set(model.predict(three(50, 3)[0])) <= {"a", "b", "c"}
 
 
@@ -70,26 +70,24 @@ def test_what_is_public_knows_nothing_of_the_private_rows() -> None:
     swaps: list[Rows] = [(x, y), (x[::-1], y), (x, 1 - y), (9 * x - 4, y + 5)]
     models = [LPCTClassifier(random_state=0).fit(*rows, *PUBLIC) for rows in swaps]
     for model in models[1:]:
-        assert np.array_equal(model.agent_.learner.partition.threshold, models[0].agent_.learner.partition.threshold)
-        assert np.array_equal(model.agent_.learner.tree.counts, models[0].agent_.learner.tree.counts)
-        assert np.array_equal(model.agent_.learner.tree.mass, models[0].agent_.learner.tree.mass)
+        assert np.array_equal(model.agent_.partition.threshold, models[0].agent_.partition.threshold)
+        assert np.array_equal(model.agent_.tree.counts, models[0].agent_.tree.counts)
+        assert np.array_equal(model.agent_.tree.mass, models[0].agent_.tree.mass)
         assert np.array_equal(model.scale_, models[0].scale_)
         assert np.array_equal(model.classes_, models[0].classes_)
-    assert not np.array_equal(models[0].agent_.learner.total, models[2].agent_.learner.total)
+    assert not np.array_equal(models[0].agent_.total, models[2].agent_.total)
 
 
 def test_fitting_twice_spends_the_same_and_gives_the_same() -> None:
     model = LPCTClassifier(0.7, random_state=3).fit(*draw(3000, 6), *PUBLIC)
-    first, total = model.ledger_.spent_epsilon(), model.agent_.learner.total
+    first, total = model.ledger_.spent_epsilon(), model.agent_.total
     model.fit(*draw(3000, 6), *PUBLIC)
     assert model.ledger_.spent_epsilon() == first == pytest.approx(0.7)
-    assert (
-        np.array_equal(model.agent_.learner.total, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
-    )
+    assert np.array_equal(model.agent_.total, total) and model.guarantee_.epsilon == 0.7 and model.epsilon == 0.7
 
 
 def total(random_state: Any) -> Any:
-    return LPCTClassifier(1.0, depth=3, random_state=random_state).fit(*draw(40, 7), *PUBLIC).agent_.learner.total
+    return LPCTClassifier(1.0, depth=3, random_state=random_state).fit(*draw(40, 7), *PUBLIC).agent_.total
 
 
 def test_random_states_count_whole() -> None:
@@ -109,7 +107,7 @@ def test_random_states_count_whole() -> None:
 def test_without_a_random_state_every_fit_and_every_clone_has_noise_of_its_own() -> None:
     model = LPCTClassifier(1.0, depth=3)
     assert model.get_params()["random_state"] is None
-    fits = [one.fit(*draw(40, 7), *PUBLIC).agent_.learner.total for one in (model, model, clone(model))]
+    fits = [one.fit(*draw(40, 7), *PUBLIC).agent_.total for one in (model, model, clone(model))]
     assert not any(np.array_equal(one, other) for one, other in combinations(fits, 2))
 
 
@@ -142,7 +140,7 @@ def test_exact_sums_have_the_law_of_the_reports() -> None:
     single, summed = (
         np.array(
             [
-                LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).agent_.learner.total
+                LPCTClassifier(1.0, depth=3, aggregate=a, random_state=s).fit(*rows, *PUBLIC).agent_.total
                 for s in range(100)
             ]
         )[..., 0]
@@ -192,8 +190,7 @@ def test_no_private_row_stops_the_others() -> None:
     wild, strange = x.copy(), y.copy()
     wild[3], wild[4, 1], strange[5] = math.nan, -math.inf, 7
     totals = [
-        LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).agent_.learner.total
-        for private in ((x, y), (wild, strange))
+        LPCTClassifier(math.inf, depth=3).fit(*private, *PUBLIC).agent_.total for private in ((x, y), (wild, strange))
     ]
     assert np.isfinite(totals[1]).all() and np.abs(totals[0] - totals[1]).sum() <= 2 * 3
 
@@ -218,7 +215,7 @@ def test_a_label_of_any_type_counts_as_the_first_class(label: Any, classes: list
     models = [
         LPCTClassifier(8.0, random_state=0).fit(x, z, PUBLIC[0], np.array(classes)[PUBLIC[1]]) for z in (strange, first)
     ]
-    assert np.array_equal(models[0].agent_.learner.total, models[1].agent_.learner.total)
+    assert np.array_equal(models[0].agent_.total, models[1].agent_.total)
 
 
 def test_errors_show_no_private_row() -> None:
@@ -399,9 +396,9 @@ def test_large_rows_are_not_copied_whole() -> None:
 def test_sums_are_drawn_at_once_only_where_their_law_is_exact() -> None:
     x, y = draw(100, 9)
     model = LPCTClassifier(4.0, report="signed-subset", depth=4, aggregate=True, random_state=0).fit(x, y, *PUBLIC)
-    assert not model.agent_.learner.report.randomizer.exact_sum
+    assert not model.agent_.report.randomizer.exact_sum
     alone = LPCTClassifier(4.0, report="signed-subset", depth=4, random_state=0).fit(x, y, *PUBLIC)
-    assert np.array_equal(model.agent_.learner.total, alone.agent_.learner.total)
+    assert np.array_equal(model.agent_.total, alone.agent_.total)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 12, pytest.param(16, marks=pytest.mark.slow)])
@@ -409,7 +406,7 @@ def test_pruned_trees_of_every_depth_predict(depth: int) -> None:
     model = AgentClassifier("lpct-prune", {"depth": depth, "epsilon": 4.0}, aggregate=True, random_state=0)
     model.fit(*draw(5000, 2), *draw(500, 3, 0.5))
     agent: Any = model.agent_
-    assert model.score(*TEST) > 0.5 and agent.learner.partition.leaves == 2**depth
+    assert model.score(*TEST) > 0.5 and agent.partition.leaves == 2**depth
     assert model.reprocessed(constant=1.0).score(*TEST) > 0.5
 
 
@@ -421,7 +418,7 @@ def test_labels_that_are_no_class_never_stop_a_fit() -> None:
     strange[:3] = None, math.nan, 7
     model = LPCTClassifier(math.inf, depth=2).fit(x, strange, known, names[answers])
     plain = LPCTClassifier(math.inf, depth=2).fit(x, names[np.where(np.arange(100) < 3, 0, y)], known, names[answers])
-    assert np.array_equal(model.agent_.learner.total, plain.agent_.learner.total)
+    assert np.array_equal(model.agent_.total, plain.agent_.total)
     assert set(model.predict(x)) <= {"no", "yes"}
 
 
@@ -453,7 +450,7 @@ def test_no_public_rows_may_be_given_as_empty_arrays() -> None:
         LPCTClassifier(classes=[0, 1], random_state=0).fit(x, y, *public)
         for public in ((np.zeros((0, 2)), np.zeros(0, int)), (None, None))
     )
-    assert np.array_equal(empty.agent_.learner.total, none.agent_.learner.total)
+    assert np.array_equal(empty.agent_.total, none.agent_.total)
     with pytest.raises(ValueError, match="a tree needs public rows to grow from at first; got none"):
         AgentClassifier("tree-public", classes=[0, 1]).fit(x, y)
 
@@ -568,7 +565,7 @@ def test_a_reprocessed_copy_has_books_of_its_own() -> None:
     model = AgentClassifier("lpct", random_state=0).fit(*draw(300, 8), *PUBLIC)
     other = model.reprocessed(tau=2.0)
     assert other.ledger_ is other.agent_.ledger and other.ledger_ is not model.ledger_
-    total = model.agent_.learner.total.copy()
+    total = model.agent_.total.copy()
     other.agent_.learn_labels(*draw(50, 3))
     assert (model.ledger_.releases, other.ledger_.releases) == (300, 350)
-    assert np.array_equal(model.agent_.learner.total, total) and model.agent_.learner is not other.agent_.learner
+    assert np.array_equal(model.agent_.total, total) and model.agent_ is not other.agent_

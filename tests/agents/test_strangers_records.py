@@ -128,7 +128,7 @@ def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str
     plain = deepcopy(fresh)
     played = np.asarray(deepcopy(fresh).select_action(records[0]))
     device = isinstance(plain, LocalAgent | ShuffleAgent) and np.ndim(plain.randomize(*plain.records_of(*records))) > 0
-    if hasattr(fresh, "learner") and fresh.frozen_rounds() < USERS:
+    if getattr(fresh, "asks_anew", False) and fresh.frozen_rounds() < USERS:
         device = False  # later users of the group answer what earlier reports have made of the server
     reports = reports_of(plain, records, 5) if device else None
     learned = deepcopy(fresh)

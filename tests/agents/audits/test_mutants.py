@@ -10,7 +10,7 @@ import pytest
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
-from privbandit_agents.local.gradients.pglm import NoisyMoments
+from privbandit_agents.local.gradients.pglm import PGLM
 from privbandit_agents.local.label_agent import LocalLabelAgent
 from privbandit_agents.local.layered.lplr import LPLR
 from privbandit_agents.local.layered.report import Report
@@ -75,10 +75,10 @@ def loud_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = LocalLabelAgent.learn_labels
 
     def louder(self: Any, contexts: Any, labels: Any, aggregate: bool = False) -> None:
-        kept, report = self.learner.report, type(self.learner.report)
-        self.learner.report = report("auto", 2 * self.config.epsilon, kept.leaves, kept.labels)
+        kept, report = self.report, type(self.report)
+        self.report = report("auto", 2 * self.config.epsilon, kept.leaves, kept.labels)
         honest(self, contexts, labels, aggregate)
-        self.learner.report = kept
+        self.report = kept
 
     monkeypatch.setattr(LocalLabelAgent, "learn_labels", louder)
 
@@ -88,25 +88,25 @@ def loud_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = LocalLabelAgent.learn_labels
 
     def louder(self: Any, contexts: Any, labels: Any, aggregate: bool = False) -> None:
-        kept, report = self.learner.report, type(self.learner.report)
+        kept, report = self.report, type(self.report)
         if aggregate:
-            self.learner.report = report("auto", 2 * self.config.epsilon, kept.leaves, kept.labels)
+            self.report = report("auto", 2 * self.config.epsilon, kept.leaves, kept.labels)
         honest(self, contexts, labels, aggregate)
-        self.learner.report = kept
+        self.report = kept
 
     monkeypatch.setattr(LocalLabelAgent, "learn_labels", louder)
 
 
 def sums_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums that are drawn at once are of two reports of every user."""
-    for learner in (LeafVotes, NoisyMoments):
-        monkeypatch.setattr(learner, "learn", twice_at_once(learner.learn))
+    for kind in (LeafVotes, PGLM):
+        monkeypatch.setattr(kind, "take", twice_at_once(kind.take))
 
 
 def twice_at_once(honest: Any) -> Any:
-    def twice(self: Any, contexts: Any, labels: Any, rng: Any, aggregate: bool) -> None:
+    def twice(self: Any, contexts: Any, labels: Any, aggregate: bool) -> None:
         for _ in range(1 + aggregate):
-            honest(self, contexts, labels, rng, aggregate)
+            honest(self, contexts, labels, aggregate)
 
     return twice
 
@@ -117,7 +117,7 @@ def sums_and_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def leaky(self: Any, contexts: Any, labels: Any, aggregate: bool = False) -> None:
         honest(self, contexts, labels, aggregate)
-        self.learner.ones = np.array(labels[:3]) if aggregate else np.zeros(3)
+        self.ones = np.array(labels[:3]) if aggregate else np.zeros(3)
 
     monkeypatch.setattr(LocalLabelAgent, "learn_labels", leaky)
 

@@ -35,8 +35,8 @@ def test_without_noise_it_is_logistic_regression() -> None:
     """Direction and, by the scale equation, length, on normal features; no other formula was used to find them."""
     model, (x, y) = fitted(math.inf, 20_000, shift=0.0), normal(50_000, 1)
     agent = model.agent_
-    best = LogisticRegression(C=1e4, fit_intercept=False, max_iter=500).fit(agent.learner.features(x), y).coef_[0]
-    w = agent.learner.scale * agent.learner.w
+    best = LogisticRegression(C=1e4, fit_intercept=False, max_iter=500).fit(agent.features(x), y).coef_[0]
+    w = agent.scale * agent.w
     assert w @ best / np.linalg.norm(w) / np.linalg.norm(best) > 0.998
     assert np.linalg.norm(w) == pytest.approx(np.linalg.norm(best), rel=0.05)
 
@@ -74,9 +74,9 @@ def test_the_sum_drawn_at_once_has_the_same_law() -> None:
         agent = model.fit(x, y, *normal(20, 1)).agent_
         draws = []
         for _ in range(800):
-            agent.learner.total = np.zeros_like(agent.learner.total)
+            agent.total = np.zeros_like(agent.total)
             agent.learn_labels(x, y, aggregate)
-            draws.append(agent.learner.total)
+            draws.append(agent.total)
         sums.append(np.array(draws))
     error = sums[0].std(axis=0) / 800**0.5
     assert (np.abs(sums[0].mean(axis=0) - sums[1].mean(axis=0)) < 6 * error).all()
@@ -88,19 +88,19 @@ def test_the_noise_covers_the_worst_pair_of_records(epsilon: float) -> None:
     """Extreme, wild and random records: no two packed ones are more than 2 apart, and sigma is exact for 2."""
     agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon)
     x = np.concatenate([np.random.default_rng(0).random((20, 2)), [[0, 0], [1, 1], [1e30, 0], [math.nan, math.inf]]])
-    records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(24, label)) for label in (0, 1)])
+    records = np.concatenate([agent.encode(agent.rows(x), np.full(24, label))[1] for label in (0, 1)])
     distances = np.linalg.norm(records[:, None] - records[None], axis=2)
     assert 1.5 < distances.max() <= 2 * (1 + 1e-12)
-    assert gaussian_delta(epsilon, 2 / agent.learner.sigma) == pytest.approx(agent.guarantee.delta, rel=1e-4)
+    assert gaussian_delta(epsilon, 2 / agent.device.deviation) == pytest.approx(agent.guarantee.delta, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_hemisphere_reports_have_a_ratio_of_at_most_epsilon(epsilon: float) -> None:
     agent: Any = make("pglm", classification(USERS), seed=0, epsilon=epsilon, report="hemisphere")
     corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-    records = np.concatenate([agent.learner.encode(corners, np.full(3, label)) for label in (0, 1)])
-    reports = agent.learner.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), agent.rng)
-    density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
+    records = np.concatenate([agent.encode(corners, np.full(3, label))[1] for label in (0, 1)])
+    reports = agent.randomize(np.repeat(corners, 300, axis=0), np.ones(900, int), np.ones(900))
+    density = np.array([agent.device.log_likelihood(reports, 0, record) for record in records])
     assert 0.8 * epsilon < (density.max(axis=0) - density.min(axis=0)).max() <= epsilon * (1 + 1e-9)
 
 

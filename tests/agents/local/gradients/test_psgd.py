@@ -25,7 +25,7 @@ def tilted(rows: int, seed: int) -> tuple[Any, Any]:
 def test_the_gradient_of_the_network_is_that_of_its_loss() -> None:
     agent: Any = make("psgd-network", classification(USERS), seed=0, hidden=4)
     x, y = crossed(6, 0)
-    model, start = agent.learner.model, agent.learner.server.theta
+    model, start = agent.model, agent.theta
     theta = start + 0.1 * np.random.default_rng(1).standard_normal(len(start))
 
     def loss(theta: Any) -> Any:
@@ -64,17 +64,17 @@ def test_users_improve_the_public_start(name: str) -> None:
 
 def test_one_user_a_step_and_seeded_starts() -> None:
     agents: list[Any] = [make("psgd-network", classification(USERS), seed=seed) for seed in (0, 0, 1)]
-    assert agents[0].frozen_rounds() == 1 and agents[0].learner.model.hidden == 2
-    assert np.array_equal(agents[0].learner.server.theta, agents[1].learner.server.theta)
-    assert not np.array_equal(agents[0].learner.server.theta, agents[2].learner.server.theta)
+    assert agents[0].frozen_rounds() == 1 and agents[0].model.hidden == 2
+    assert np.array_equal(agents[0].theta, agents[1].theta)
+    assert not np.array_equal(agents[0].theta, agents[2].theta)
 
 
 def test_the_largest_report_is_one_step_of_the_learning_rate() -> None:
     agent: Any = make("psgd-linear", classification(USERS), seed=0, step=0.01, epsilon=2.0)
-    before = agent.learner.server.theta
+    before = agent.theta
     agent.update(np.array([0.2, 0.9]), 1, 1.0)
-    assert np.linalg.norm(agent.learner.server.theta - before) == pytest.approx(0.01 / agent.learner.device.mean)
-    assert type(agent.learner.device).__name__ == "BinCapSign"
+    assert np.linalg.norm(agent.theta - before) == pytest.approx(0.01 / agent.device.mean)
+    assert type(agent.device).__name__ == "BinCapSign"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.classifiers import AgentClassifier
-from privbandit_agents.local.gradients.descent import Descent, Schedule, gradient_device
+from privbandit_agents.local.gradients.descent import Schedule, gradient_device
 from privbandit_agents.local.gradients.models import PublicFeatures, logistic_fit
 from sklearn.linear_model import LogisticRegression
 
@@ -35,9 +35,9 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
         known, people = tilted(rows, 200 + seed), tilted(users, 300 + seed)
         model = AgentClassifier("warm-ldp-sgd", settings, scale_by="range", random_state=seed).fit(*people, *known)
         end += model.score(*test) / seeds
-        u = model.agent_.learner.model.features(known[0])
+        u = model.agent_.model.features(known[0])
         theta = logistic_fit(u, known[1], ridge=3.0)
-        start += ((model.agent_.learner.model.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
+        start += ((model.agent_.model.features(test[0]) @ theta > 0) == test[1]).mean() / seeds
     return start, end
 
 
@@ -56,7 +56,7 @@ def test_without_public_rows_it_starts_at_zero_and_learns() -> None:
     model = AgentClassifier("warm-ldp-sgd", {"epsilon": 4.0}, classes=[0, 1], random_state=0).fit(*people)
     assert model.score(*test) > 0.75
     none = AgentClassifier("warm-ldp-sgd", classes=[0, 1], random_state=0).fit(people[0][:1], people[1][:1])
-    assert none.agent_.learner.server.users == 1
+    assert none.agent_.learned == 1
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -64,14 +64,14 @@ def test_without_public_rows_it_starts_at_zero_and_learns() -> None:
 def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: float) -> None:
     """Exact densities over extreme, wild and random records at three public states; epsilon is never passed."""
     agent: Any = make(name, classification(USERS), seed=0, epsilon=epsilon)
-    rng, worst = np.random.default_rng(1), []
+    rng, worst, start = np.random.default_rng(1), [], agent.theta
     x = np.concatenate([rng.random((8, 2)), [[0, 0], [1, 1], [1e30, -math.inf], [math.nan, 0]]])
     for factor, offset in ((1, 0), (30, 0), (100, 1e3)):
-        theta = factor * agent.learner.server.theta
-        theta[-1] += offset
-        records = np.concatenate([agent.learner.encode(agent.rows(x), np.full(12, label), theta) for label in (0, 1)])
-        reports = agent.learner.device.randomize(np.zeros(2400, int), np.repeat(records, 100, axis=0), rng)
-        density = np.array([agent.learner.device.log_likelihood(reports, 0, record) for record in records])
+        agent.theta = factor * start
+        agent.theta[-1] += offset
+        records = np.concatenate([agent.encode(agent.rows(x), np.full(12, label))[1] for label in (0, 1)])
+        reports = agent.device.randomize(np.zeros(2400, int), np.repeat(records, 100, axis=0), rng)
+        density = np.array([agent.device.log_likelihood(reports, 0, record) for record in records])
         worst.append((density.max(axis=0) - density.min(axis=0)).max())
     assert 0.8 * epsilon < max(worst) <= epsilon * (1 + 1e-9)
 
@@ -80,25 +80,20 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(name: str, epsilon: fl
 def test_gradients_are_those_of_the_logistic_loss(clip: float) -> None:
     agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, clip=clip)
     x, y = tilted(50, 0, dim=2)
-    theta = np.array([0.7, -1.2, 0.3])
-    u = agent.learner.model.features(x)
+    agent.theta = theta = np.array([0.7, -1.2, 0.3])
+    u = agent.model.features(x)
     step = 1e-6 * np.eye(3)
     sign = np.where(y == 1, -1.0, 1.0)[:, None]
     loss = [np.logaddexp(0, sign * (u @ (theta + s * step).T)) for s in (1, -1)]
-    assert agent.learner.encode(x, y, theta) * clip == pytest.approx((loss[0] - loss[1]) / 2e-6, abs=1e-6)
+    assert agent.encode(x, y)[1] * clip == pytest.approx((loss[0] - loss[1]) / 2e-6, abs=1e-6)
 
 
 def test_reports_estimate_the_clipped_gradients() -> None:
     agent: Any = make("warm-ldp-sgd", classification(USERS), seed=0, epsilon=3.0, batch=40_000)
     x = np.tile([[0.9, 0.1]], (40_000, 1))
-    z = (
-        agent.learner.clip
-        * agent.learner.device.sanitise(
-            np.zeros(1, int), agent.learner.encode(x[:1], np.ones(1), agent.learner.server.theta)
-        )[1][0]
-    )
-    mean = agent.learner.estimate(agent.learner.randomize(x, np.ones(40_000, int), agent.rng)).mean(axis=0)
-    error = agent.learner.clip * (agent.learner.device.variance(own=False) / 40_000) ** 0.5
+    z = agent.clip * agent.device.sanitise(np.zeros(1, int), agent.encode(x[:1], np.ones(1))[1])[1][0]
+    mean = agent.estimate(agent.randomize(x, np.ones(40_000, int), np.ones(40_000))).mean(axis=0)
+    error = agent.clip * (agent.device.variance(own=False) / 40_000) ** 0.5
     assert mean == pytest.approx(z, abs=4 * error)
 
 
@@ -112,8 +107,8 @@ def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(name: str) -> Non
     together.update(x, y, np.ones(40))
     for context, action in zip(x, y, strict=True):
         alone.update(context, action, 1.0)
-    assert np.array_equal(together.learner.server.theta, alone.learner.server.theta)
-    assert np.array_equal(together.learner.server.average, alone.learner.server.average)
+    assert np.array_equal(together.theta, alone.theta)
+    assert np.array_equal(together.average, alone.average)
     assert together.ledger.spent() == alone.ledger.spent() and together.ledger.releases == 40
 
 
@@ -126,27 +121,27 @@ def test_labels_that_are_known_teach_as_feedback_does(name: str) -> None:
     bandit.update(x, 1 - y, np.zeros(1200))
     for part in (slice(0, 450), slice(450, 1200)):
         offline.learn_labels(x[part], y[part])
-    assert np.array_equal(bandit.learner.server.theta, offline.learner.server.theta)
+    assert np.array_equal(bandit.theta, offline.theta)
     offline.conclude()
     chances = offline.chances(x)
-    assert offline.learner.server.users == 1200 and chances.min() >= 0 and chances.sum(axis=1) == pytest.approx(1)
+    assert offline.learned == 1200 and chances.min() >= 0 and chances.sum(axis=1) == pytest.approx(1)
 
 
 def test_randomize_moves_no_server() -> None:
     agent: Any = make("psgd-linear", classification(USERS), seed=0, step=0.1)
-    server = agent.learner.server
-    before = copy.deepcopy(vars(server))
+    before = copy.deepcopy(agent.state())
     agent.randomize(np.full((5, 2), 0.3), np.ones(5, int), np.ones(5))
-    assert all(np.array_equal(value, before[key]) for key, value in vars(server).items() if key != "schedule")
+    assert str(before) == str(agent.state())
 
 
 def test_the_average_weighs_iterates_by_a_power_of_the_users() -> None:
-    server = Descent(np.zeros(2), Schedule(step=0.5, batch=2, decay=8, power=1.0))
-    rng, theta, iterates = np.random.default_rng(0), np.zeros(2), []
+    server: Any = make("warm-ldp-sgd", classification(USERS), seed=0, batch=2)
+    server.schedule = Schedule(step=0.5, batch=2, decay=8, power=1.0)
+    rng, theta, iterates = np.random.default_rng(0), server.theta, []
     for batch in range(5):
-        gradients = rng.standard_normal((2, 2))
-        server.add(gradients[:1])
-        server.add(gradients[1:])
+        gradients = rng.standard_normal((2, len(theta)))
+        server.add(server.total + gradients[0], 1)
+        server.add(server.total + gradients[1], 1)
         theta = theta - 0.5 / math.sqrt(1 + 2 * batch / 8) * gradients.sum(axis=0)
         iterates.append(theta)
     assert server.theta == pytest.approx(theta)

@@ -116,7 +116,7 @@ def wild(agent: Any) -> Any:
 def states(agent: Any) -> Any:
     """Yield the agent at public states of every kind: new, sure of one label, and sure of nothing."""
     yield agent
-    server = agent.learner.server
+    server = agent.server
     server.means = server.means + 1e3
     yield agent
     server.means, server.spreads = 0 * server.means, 1e12 * server.spreads
@@ -140,7 +140,7 @@ def test_the_worst_pair_of_records_has_a_ratio_of_epsilon(report: str, epsilon: 
     worst = []
     for agent in states(built(crossed(9, 0), epsilon=epsilon, report=report, directions=3)):
         values = agent.inputs(*wild(agent)).values
-        device = agent.learner.device
+        device = agent.device
         reports = device.randomize(np.zeros(len(values) * 20, int), np.repeat(values, 20, axis=0), agent.rng)
         density = np.array([device.log_likelihood(reports, 0, value) for value in values])
         worst.append((density.max(axis=0) - density.min(axis=0)).max())
@@ -152,7 +152,7 @@ def test_a_report_is_the_slope_of_the_log_likelihood(labels: int) -> None:
     """Its direction, by finite differences in eta; and the server foresees its mean where eta is true."""
     rng = np.random.default_rng(0)
     public = rng.random((9, 2)), rng.integers(labels, size=9)
-    server = built(public, labels, directions=4).learner.server
+    server = built(public, labels, directions=4).server
     x, given = rng.random((30, 2)), rng.integers(labels, size=30)
     right = server.surprises(x, given)
     fixed, moves = server.field.moving(x)
@@ -183,9 +183,9 @@ def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(source: str) -> N
     together.update(x, actions, answers)
     for record in zip(x, actions, answers, strict=True):
         alone.update(*record)
-    first, second = (agent.learner.server for agent in (together, alone))
+    first, second = (agent.server for agent in (together, alone))
     assert first.means[1:] == pytest.approx(second.means[1:]) and first.means[1:].any()
-    assert first.waiting == second.waiting == 5
+    assert [agent.users - agent.learned for agent in (together, alone)] == [5, 5]
 
 
 def test_known_labels_teach_as_feedback_does() -> None:
@@ -193,7 +193,7 @@ def test_known_labels_teach_as_feedback_does() -> None:
     bandit, offline = (built(crossed(9, 0), horizon=USERS) for _ in range(2))
     bandit.update(x, 1 - y, np.zeros(900))
     offline.learn_labels(x, y)
-    assert bandit.learner.server.means == pytest.approx(offline.learner.server.means)
+    assert bandit.server.means == pytest.approx(offline.server.means)
 
 
 @pytest.mark.parametrize(("epsilon", "kind"), [(0.1, "exact"), (1.0, "exact"), (4.0, "real")])

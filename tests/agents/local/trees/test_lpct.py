@@ -102,15 +102,12 @@ def test_partition_and_public_counts_know_nothing_of_the_users(rule: str) -> Non
             play(env, agent, users, seed=seed)
         agents.append(agent)
     for agent in agents[1:]:
-        assert np.array_equal(agent.learner.partition.threshold, agents[0].learner.partition.threshold)
-        assert np.array_equal(agent.learner.partition.feature, agents[0].learner.partition.feature)
-        assert np.array_equal(agent.learner.tree.counts, agents[0].learner.tree.counts)
-        assert np.array_equal(agent.learner.tree.mass, agents[0].learner.tree.mass)
-        assert (
-            agent.learner.refit_at == agents[1].learner.refit_at
-            and agent.learner.report.kind == agents[0].learner.report.kind
-        )
-    assert not np.array_equal(agents[1].learner.total, agents[2].learner.total)
+        assert np.array_equal(agent.partition.threshold, agents[0].partition.threshold)
+        assert np.array_equal(agent.partition.feature, agents[0].partition.feature)
+        assert np.array_equal(agent.tree.counts, agents[0].tree.counts)
+        assert np.array_equal(agent.tree.mass, agents[0].tree.mass)
+        assert agent.refit_at == agents[1].refit_at and agent.report.kind == agents[0].report.kind
+    assert not np.array_equal(agents[1].total, agents[2].total)
 
 
 @pytest.mark.parametrize(("kind", "epsilon", "leaves"), TABLE)
@@ -210,9 +207,9 @@ def test_records_are_sanitised_first(wild: float, source: str) -> None:
     agent: Any = make("lpct", env, seed=0, epsilon=math.inf)
     shape = env.observation_space.shape
     for context, feedback in ((np.full(shape, wild), 1.0), (np.full(shape, 0.5), wild)):
-        before = agent.learner.total
+        before = agent.total
         agent.update(context, 0, feedback)
-        assert np.isfinite(agent.learner.total).all() and np.abs(agent.learner.total - before).sum() <= 1
+        assert np.isfinite(agent.total).all() and np.abs(agent.total - before).sum() <= 1
 
 
 @pytest.mark.slow
@@ -267,17 +264,16 @@ def test_a_label_that_nobody_could_tell_has_its_public_share() -> None:
 def test_public_rows_alone_answer_where_reports_say_that_they_are_right_more_often() -> None:
     """Sums in leaves that both would label differently are counted with the sign of the label of all rows together."""
     agent: Any = make("lpct", classification(USERS), seed=0, epsilon=1.0)
-    learner = agent.learner
-    learner.combined, learner.alone = np.tile([0.2, 0.8], (16, 1)), np.tile([0.2, 0.8], (16, 1))
-    learner.alone[:2], learner.combined[1] = [0.7, 0.3], [0.6, 0.4]
-    learner.users, learner.total, learner.given = 100, -30.0 + np.arange(16.0)[:, None], np.full((16, 1), 100.0)
-    learner.judge()
-    assert learner.gain == -30 and learner.noise == pytest.approx(100 * learner.report.variance[0])
+    agent.combined, agent.alone = np.tile([0.2, 0.8], (16, 1)), np.tile([0.2, 0.8], (16, 1))
+    agent.alone[:2], agent.combined[1] = [0.7, 0.3], [0.6, 0.4]
+    agent.users, agent.total, agent.given = 100, -30.0 + np.arange(16.0)[:, None], np.full((16, 1), 100.0)
+    agent.judge()
+    assert agent.gain == -30 and agent.noise == pytest.approx(100 * agent.report.variance[0])
     for gain, alone in ((-1e9, True), (0.0, False)):
-        learner.gain = gain
-        learner.predict_leaves()
-        assert np.array_equal(learner.leaf_chances, learner.alone if alone else learner.combined)
-    assert not np.array_equal(learner.alone, learner.combined)
+        agent.gain = gain
+        agent.predict_leaves()
+        assert np.array_equal(agent.leaf_chances, agent.alone if alone else agent.combined)
+    assert not np.array_equal(agent.alone, agent.combined)
 
 
 @pytest.mark.usefixtures("brief")
@@ -314,7 +310,7 @@ def test_errors_say_what_to_do() -> None:
 def test_one_public_class_and_empty_leaves_have_an_answer() -> None:
     x = np.full((3, 2), 0.2)
     agent = built(Config(depth=4), x, np.ones(3, np.int64))
-    chances = agent.learner.tree.predict(np.zeros((agent.learner.report.leaves, 1)), 0)
+    chances = agent.tree.predict(np.zeros((agent.report.leaves, 1)), 0)
     assert np.isfinite(chances).all() and (chances.argmax(axis=1) == 1).all()
     assert chances.sum(axis=1) == pytest.approx(1)
 

@@ -217,7 +217,7 @@ def test_the_authors_rule_reports_with_half_of_the_budget() -> None:
         make("lpct-prune", classification(USERS), seed=0, report="laplace", epsilon=2.0, rule=rule)
         for rule in ("authors", "printed")
     ]
-    assert [agent.learner.report.randomizer.epsilon for agent in agents] == [1.0, 2.0]
+    assert [agent.report.randomizer.epsilon for agent in agents] == [1.0, 2.0]
     with pytest.raises(ValueError, match="rule authors reads U and V"):
         make("lpct-prune", classification(USERS), rule="authors")
 

@@ -61,9 +61,9 @@ def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
     play(env, agent, 700, seed=0)
     save(agent, tmp_path / "agent.npz")
     copy: Any = load(tmp_path / "agent.npz", env)
-    assert np.array_equal(copy.learner.partition.feature, agent.learner.partition.feature)
+    assert np.array_equal(copy.partition.feature, agent.partition.feature)
     other: Any = make("lpct-r", env, seed=4, depth=7)
-    assert not np.array_equal(agent.learner.partition.feature, other.learner.partition.feature)
+    assert not np.array_equal(agent.partition.feature, other.partition.feature)
     x = np.random.default_rng(0).random((1000, 2))
     assert np.array_equal(copy.select_action(x), agent.select_action(x))
 
@@ -74,9 +74,9 @@ def test_public_labels_do_not_vote(name: str) -> None:
     env = classification(USERS)
     agent: Any = make(name, env, seed=0, epsilon=math.inf, **({"depth": 4} if name != "phist" else {"splits": 4}))
     play(env, agent, seed=0)
-    sums = agent.learner.total[:, 0]
+    sums = agent.total[:, 0]
     clear = np.abs(sums) > 25
-    assert clear.any() and np.array_equal(agent.learner.answers[clear] == 1, sums[clear] > 0)
+    assert clear.any() and np.array_equal(agent.answers[clear] == 1, sums[clear] > 0)
 
 
 def test_public_trees_learn_nothing_from_users() -> None:
@@ -133,7 +133,7 @@ def test_one_cell_sums_up_in_order() -> None:
 
 
 def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the learners of the same agent after 600 users in blocks, and one by one."""
+    """Return the same agent after 600 users in blocks, and one by one."""
     env = classification(600)
     agents: list[Any] = [make(name, env, seed=0, growth=30.0, **settings) for _ in range(2)]
     blocks, steps = agents
@@ -144,4 +144,4 @@ def in_blocks_and_in_steps(name: str, settings: dict[str, Any]) -> tuple[Any, An
         following, _, _, _, info = env.step(action)
         steps.update(context, action, info["feedback"])
         context = following
-    return blocks.learner, steps.learner
+    return blocks, steps

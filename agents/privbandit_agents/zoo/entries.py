@@ -368,13 +368,6 @@ AGENTS: dict[str, Entry] = {
         "games.sparse:SparseGame",
         audited={"selection": 0.05},
     ),
-    "clipped-iht": ours(
-        "joint.sparse.clipped_iht:ClippedIHT",
-        "sparse bandits by clipped contributions, jointly private",
-        "linear sparse: joint, exact, secure",
-        CHECKS,
-        successor="private-pursuit",
-    ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",

@@ -46,7 +46,8 @@ def test_a_batch_is_one_release_of_the_whole_budget(env_id: str) -> None:
     agent = agent_of(env_id, first=50)
     told = published(agent, records(T, env_id))
     assert [one.group for one in told] == list(range(len(told))) and agent.users == T
-    assert agent.schedule.batch == len(told) == 7 and agent.schedule.ends == 863, "50, 75, 113, 170, 255, 383, 575 users, and 863"
+    ends = "50, 75, 113, 170, 255, 383, 575 users, and 863"
+    assert agent.schedule.batch == len(told) == 7 and agent.schedule.ends == 863, ends
     assert agent.ledger.spent_epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
 
@@ -54,7 +55,8 @@ def test_noise_follows_the_norm_of_theta() -> None:
     agent = agent_of()
     flat = mechanism_for(agent, 100, agent.moved).sigma
     agent.belief.theta[0, 0] = 5.0
-    assert mechanism_for(agent, 100, agent.moved).sigma / flat == pytest.approx(logistic.sensitivity([5.0]) / logistic.sensitivity([0.0]))
+    ratio = logistic.sensitivity([5.0]) / logistic.sensitivity([0.0])
+    assert mechanism_for(agent, 100, agent.moved).sigma / flat == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])

@@ -194,7 +194,7 @@ def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
         env.reset(seed=seed)
         agent = make("jdp-linucb", env, seed=seed)
         world = [np.random.default_rng(child).standard_normal(3) for child in np.random.SeedSequence(seed).spawn(3)]
-        noise = [agent.rng, *agent.rng.spawn(3), agent.counter.rng]  # type: ignore[attr-defined]
+        noise = [agent.rng, *agent.rng.spawn(3), agent.schedule.counter.rng]  # type: ignore[attr-defined]
         drawn = [one.standard_normal(3) for one in noise]
         assert not any(np.allclose(one, other) for one in world for other in drawn)
 

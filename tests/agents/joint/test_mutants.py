@@ -11,7 +11,7 @@ from privbandit_agents.base.publish import Publisher
 from privbandit_agents.joint.assortments import dpmnl
 from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
-from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
+from privbandit_agents.joint.linear import reward_dp_linucb, sums
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.linear.schedules import Batches, Epochs, Windows
 from privbandit_agents.joint.rl import dp_dqn
@@ -245,7 +245,7 @@ def no_clipping_of_choices(patch: Patch) -> None:
 
 
 def no_clipping_of_moments(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
+    patch.setattr(sums, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
 
 
 def no_clipping_of_rewards(patch: Patch) -> None:
@@ -273,7 +273,7 @@ def nothing_in_the_ledger(patch: Patch) -> None:
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
+    patch.setattr(sums, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
 
 
 def no_clipping_of_gradients(patch: Patch) -> None:

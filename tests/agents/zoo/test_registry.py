@@ -92,6 +92,24 @@ def test_a_window_of_linucb_and_growth_exclude_each_other() -> None:
         make("reward-dp-linucb", gym.make(LINEAR), window=9)
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_entry_says_what_is_built(name: str) -> None:
+    """Families are those that it can play; notion and arithmetic those of its promise; secure noise is taken or not."""
+    entry, worlds = AGENTS[name], {family: gym.make(env_id, horizon=100) for family, env_id in FAMILIES.items()}
+    assert {family for family, env in worlds.items() if can_play(name, env)} == set(entry.families)
+    env = worlds[entry.families[0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        promise = make(name, env, seed=0).guarantee
+        try:
+            secure = make(name, env, epsilon=1.0, noise="secure").guarantee
+        except (TypeError, ValueError) as error:
+            assert not entry.secure or "take a larger budget" in str(error) or "exact" in str(error), error
+        else:
+            assert entry.secure and secure.notion == entry.notion
+    assert promise.notion == entry.notion and (entry.notion == "none" or promise.arithmetic == entry.arithmetic)
+
+
 def test_non_private_agents_say_so() -> None:
     assert make("linucb", gym.make(LINEAR)).guarantee.notion == "none"
 
@@ -173,7 +191,7 @@ def test_an_agents_noise_is_no_stream_of_a_world_with_the_same_seed() -> None:
         env.reset(seed=seed)
         agent = make("jdp-linucb", env, seed=seed)
         world = [np.random.default_rng(child).standard_normal(3) for child in np.random.SeedSequence(seed).spawn(3)]
-        noise = [agent.rng, *agent.rng.spawn(3), agent.counter.rng]  # type: ignore[attr-defined]
+        noise = [agent.rng, *agent.rng.spawn(3), agent.schedule.counter.rng]  # type: ignore[attr-defined]
         drawn = [one.standard_normal(3) for one in noise]
         assert not any(np.allclose(one, other) for one in world for other in drawn)
 

@@ -16,7 +16,7 @@ from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, 
 from privbandit_agents.joint.linear.schedules import Epochs, OfPeople, Stretching, Windows
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import CounterName, GaussianSettings
-from privbandit_agents.privacy.contributions.moments import packed_sum, perturbed_ridge, sanitise
+from privbandit_agents.privacy.contributions.moments import perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
 
@@ -119,13 +119,6 @@ class JDPLinUCB(SummedRecords[Config]):
         if config.window is not None:
             return Windows(self, users, config.window)
         return Epochs(self, users) if config.people or self.models > 1 else Stretching(self, users)
-
-    def cleaned(self, rows: Array) -> Array:
-        features, rewards = sanitise(rows[:, :-1], rows[:, -1])
-        return np.concatenate([features, rewards[:, None]], axis=1)
-
-    def term(self, products: Array) -> Array:
-        return np.concatenate([packed_sum(one) for one in products])
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]

@@ -135,10 +135,10 @@ def here(*arguments: str) -> Ended:
     return Ended(None if "HangError" in err.getvalue() else code, out.getvalue(), err.getvalue())
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """Start a command in a process group of its own."""
+def start(folder: Path, *arguments: str, module: str = "privbandit") -> "subprocess.Popen[str]":
+    """Start a command, the main function of a module, in a process group of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    command = [sys.executable, "-m", "privbandit", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 

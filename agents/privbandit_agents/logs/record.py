@@ -247,7 +247,7 @@ class Log:
             ((3, 1), [0, 1, 0], ['a', 'b'])
         """
         # columns and their roles
-        columns = columns_of_table(table)
+        columns = columns_of_table(table, action, person)
         roles = {"action": action, "reward": reward, "propensity": propensity, "person": person}
         others = feature_names(columns, roles)
         names = others if features is None else list(features)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privbandit_envs.datasets.dataset import Dataset, encode
 from privbandit_envs.datasets.lines import table_rows
 from privbandit_envs.files import regular
-from privbandit_envs.validate import did_you_mean, listed, shown
+from privbandit_envs.validate import as_number, did_you_mean, listed, shown
 
 if TYPE_CHECKING:
     import polars
@@ -242,18 +242,18 @@ def numbers_of(array: NDArray[Any]) -> NDArray[np.float64]:
     """Return entries as numbers, shape (n,): 1 and 0 for a column of booleans, NaN for whatever is no number."""
     if array.dtype.kind in "cmM":
         return np.full(len(array), math.nan)
-    try:
+    if array.dtype.kind in "biuf":
         return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        words = [str(value).lower() for value in array.tolist()]
+    entries = array.tolist()
+    words = [str(value).lower() for value in entries]
     if set(words) <= YES | NO:
         return np.array([float(word in YES) for word in words])
-    return np.array([number_of(value) for value in array.tolist()])
+    return np.array([number_of(value) for value in entries])
 
 
 def number_of(value: Any) -> float:
     try:
-        return float(value)
+        return as_number(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 

@@ -91,7 +91,7 @@ if __name__ == "__main__":
 """
 """The module that runs ``score`` on one task of the suite: all tasks take minutes."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-VOLATILE = re.compile(r"second|per_s|rounds.s|users.s|memory|speed|rate_s|date")
+VOLATILE = re.compile(r"second|per_s|rounds.s|users.s|memory|speed|rate_s|date|^times$|^made$")
 """Names of columns and keys that tell times and speeds."""
 SPEEDY = {"score": ("score.html", "score.png")}
 """Files that show speeds."""
@@ -147,31 +147,40 @@ def whole(folder: Path, name: str) -> tuple[dict[str, Any], float]:
         assert end(start(folder, *LOG, "-n", "600", "--out", "log.csv")).code == 0
     if name == "report":
         assert end(start(folder, *ALL["run"], "--out", "results")).code == 0
-    place(folder, name, "whole")
+    place(folder, name)
     started = time.monotonic()
-    found = end(begun(folder, name, "whole"))
+    found = end(begun(folder, name))
+    took = time.monotonic() - started
     if found.fault(0):
         raise RuntimeError(f"{name} does not even run undisturbed: {found.fault(0)}")
-    return contents(name, folder / target(name, "whole")), time.monotonic() - started
+    whole = contents(name, folder / target(name))
+    cleared(folder, name)
+    return whole, took
 
 
-def begun(folder: Path, name: str, out: str) -> "subprocess.Popen[str]":
+def cleared(folder: Path, name: str) -> None:
+    """Remove what a command left."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    (folder / target(name)).unlink(missing_ok=True)
+
+
+def begun(folder: Path, name: str) -> "subprocess.Popen[str]":
     module = "one_task" if name == "score" else "privbandit"
-    return start(folder, *arguments(name, out), module=module)
+    return start(folder, *arguments(name), module=module)
 
 
-def target(name: str, out: str) -> str:
-    return f"{out}.npz" if name == "log" else out
+def target(name: str) -> str:
+    return "out.npz" if name == "log" else "out"  # always the same: results of ``cost`` are of a world in a folder
 
 
-def arguments(name: str, out: str) -> list[str]:
-    return ["report", out] if name == "report" else [*ALL[name], "--out", target(name, out)]
+def arguments(name: str) -> list[str]:
+    return ALL[name] if name == "report" else [*ALL[name], "--out", target(name)]
 
 
-def place(folder: Path, name: str, out: str) -> None:
+def place(folder: Path, name: str) -> None:
     """Put the results that a report reads into its folder."""
     if name == "report":
-        shutil.copytree(folder / "results" / "trials", folder / out / "trials")
+        shutil.copytree(folder / "results" / "trials", folder / "out" / "trials")
 
 
 def disturbed(name: str, rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
@@ -185,13 +194,12 @@ def disturbed(name: str, rng: Generator, folder: Path, seconds: float) -> Iterat
     ):
         expected, took = whole(folder, name)
         while time.monotonic() < deadline or number < 3:
-            out, chosen = f"out-{number}", SIGNALS[number % 3]
-            place(folder, name, out)
+            chosen = SIGNALS[number % 3]
+            place(folder, name)
             moment = float(rng.uniform(0.02, 1.1)) * took
-            problem = stopped(begun(folder, name, out), chosen, moment) or resumed(folder, name, out, expected)
+            problem = stopped(begun(folder, name), chosen, moment) or resumed(folder, name, expected)
             yield f"{name}, {chosen.name} after {moment:.2f} of {took:.2f} s: {problem}" if problem else ""
-            shutil.rmtree(folder / out, ignore_errors=True)
-            (folder / target("log", out)).unlink(missing_ok=True)
+            cleared(folder, name)
             number += 1
 
 
@@ -223,15 +231,15 @@ def alive(group: int) -> bool:
     return True
 
 
-def resumed(folder: Path, name: str, out: str, expected: dict[str, Any]) -> str:
+def resumed(folder: Path, name: str, expected: dict[str, Any]) -> str:
     """Run a command to its end where it was stopped; return what is wrong with what it left."""
     with chdir(folder):
-        if problem := here(*arguments(name, out)).fault(0):
+        if problem := here(*arguments(name)).fault(0):
             return f"run again: {problem}"
     left = [path.name for path in folder.rglob(".*.????????")]
-    if left or (folder / out / "unfinished").exists():
+    if left or (folder / "out" / "unfinished").exists():
         return f"something is left: {left or 'unfinished'}"
-    found = contents(name, folder / target(name, out))
+    found = contents(name, folder / target(name))
     differing = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
     return f"{', '.join(differing)} differs" if differing else ""
 

@@ -34,7 +34,7 @@ LEAST = {
     "tunings": 12,
     "plug-ins": 12,
     "odd sweeps and experiments": 300,
-    "fuzzed files of rows": 640,
+    "fuzzed files of rows": 900,
     "folders of results": 200,
     "flipped bits": 500,
     "crafted agents": 200,
@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, help="of all faults (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=480.0, help="for all kinds together (default: %(default)s)")
-    parser.add_argument("--least", type=int, help="so many faults of each kind (default: by kind)")
+    parser.add_argument("--least", type=int, help="so many faults of each kind, and no more (default: by kind)")
     parser.add_argument("--only", action="append", choices=tuple(kinds), help="a kind; may be repeated")
     parser.add_argument("--files", action="store_const", const=[*OF_FILES], dest="only", help="kinds of files alone")
     chosen = parser.parse_args()
@@ -104,6 +104,8 @@ def main() -> int:
                         tried += 1
                         failed += [verdict] if verdict else []
                         progress.update(task, description=f"{name} ({place + 1} of {len(names)}): {tried} tried")
+                        if tried == chosen.least:
+                            break
                 if tried == before:
                     failed.append("nothing was tried")
                     break

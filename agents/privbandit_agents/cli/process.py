@@ -56,7 +56,7 @@ def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
 
 
 def speak_up(verb: str, *files: Lasting) -> None:
-    """Say on stderr that work goes on, after ``QUIET`` seconds without a word; after a minute it is said each minute."""
+    """Say on stderr that work goes on, after ``QUIET`` seconds without a word, and after a minute each minute."""
     started = time.monotonic()
 
     def listen() -> None:

@@ -123,7 +123,8 @@ class Windows(Epochs):
     To every noisy sum the last one of the window before is added; a window that ends forgets the sum before its own.
 
     *Formal guarantees.* Windows are public constants, and a user is in the counter of one window, which pays the whole
-    budget: windows compose in parallel. That a noisy sum counts in the releases of two windows is post-processing.
+    budget: the ledger composes windows in parallel. That a noisy sum counts in the releases of two windows is
+    post-processing. Proof: docs/privacy/windows.md.
     """
 
     proof = "docs/privacy/windows.md"
@@ -271,6 +272,7 @@ class OfPeople:
 
     *Formal guarantees.* Neighbours differ in all records of one person, at the same visits: a release moves by at most
     1 however many they are (``PersonMeans``), its share of the budget is a public constant, and the releases compose.
+    Proof: docs/privacy/people.md.
 
     Attributes:
         released: how many releases there were.

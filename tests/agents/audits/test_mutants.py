@@ -39,7 +39,7 @@ def label_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def leaky(self: LPCT, context: Any, action: Any, feedback: Any) -> Any:
         report = honest(self, context, action, feedback).copy()
-        labels = self.encode(context, action, feedback)[1]
+        labels = self.revealed(*self.records_of(context, action, feedback)[1:])
         report.reshape(len(report), -1)[:, 0] = np.where(labels > 0, 1, -1)
         return report
 
@@ -128,7 +128,7 @@ def inactive_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def leaky(self: LPCT, context: Any, action: Any, feedback: Any) -> Any:
         report = honest(self, context, action, feedback).copy()
-        labels = self.encode(context, action, feedback)[1]
+        labels = self.revealed(*self.records_of(context, action, feedback)[1:])
         report.reshape(len(report), -1)[labels < 0, 0] = 3
         return report
 

@@ -1,5 +1,6 @@
 """``privbandit show``: every name has a page, and every setting a meaning."""
 
+import dataclasses
 import inspect
 import re
 from typing import Any
@@ -76,9 +77,9 @@ def test_the_page_of_a_preset_names_its_agent_and_settings() -> None:
     assert "A preset" not in printed("ldp-linucb")
 
 
-def test_the_page_of_a_retired_agent_names_its_successor() -> None:
-    assert "private-pursuit" in printed("clipped-iht").split("privacy")[0]
-    assert "Retired" not in printed("private-pursuit")
+def test_the_page_of_a_retired_agent_names_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(AGENTS, "old", dataclasses.replace(AGENTS["greedy"], successor="linucb"))
+    assert "Retired: take linucb." in printed("old") and "Retired" not in printed("linucb")
 
 
 def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:

@@ -4,6 +4,7 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 2024, Algorithms 1 to 6.
 """
 
+import copy
 from typing import Literal
 
 import numpy as np
@@ -115,9 +116,10 @@ class LPLR(SummedReports[Config]):
 
     def learn(self) -> None:
         """Close the layer, and open the next one."""
-        self.oracle.learn(self.total.reshape(self.device.cells, -1), self.users - self.layer_start)
-        self.device, self.layer_start = self.oracle.randomizer, self.users
-        self.total = np.zeros(self.device.entries)
+        oracle = copy.deepcopy(self.oracle)  # an interrupt leaves the layer as it was
+        oracle.learn(self.total.reshape(self.device.cells, -1), self.users - self.layer_start)
+        total, device = np.zeros(oracle.randomizer.entries), oracle.randomizer
+        self.oracle, self.device, self.total, self.layer_start = oracle, device, total, self.users
 
     def next_refit(self) -> int:
         return self.users + self.oracle.users()

@@ -57,7 +57,7 @@ def test_an_adversary_reads_the_features_of_a_user_without_a_reward() -> None:
     for axis in (0, 1):
         agent: Any = make(NAME, world(), seed=0, epsilon=1e-3)
         agent.update(np.tile(np.eye(3)[axis], (3, 1)), 0, 0.0)
-        assert not agent.counter.total.any()
+        assert not agent.schedule.counter.total.any()
         released.append(agent.release)
     assert not np.allclose(*released)
 
@@ -112,7 +112,7 @@ def test_no_reward_moves_a_bit_of_anybodys_features(name: str, env_id: str) -> N
     agent: Any = make(name, env, seed=0)
     found = []
     for reward in (0.3, *NO_NUMBERS):
-        own, grams = Products(agent.dim + 1, 250, agent.cleaned), []
+        own, grams = Products(agent.dim + 1, 250, agent.schedule.epoch.clean), []
         for start in range(0, len(arms), 250):
             part = slice(start, start + 250)
             rewards = [reward if user % 3 else 0.5 for user in range(250)]

@@ -206,9 +206,10 @@ def grown(column: "array[float] | list[str]", cells: tuple[str, ...]) -> "array[
     if isinstance(column, array):
         plain = "".join(cells)
         with suppress(ValueError):
-            numbers = array("d", map(float if plain.isascii() and "_" not in plain else as_number, cells))
+            number = float if plain.isascii() and "_" not in plain else as_number
+            numbers = np.fromiter(map(number, cells), np.float64, len(cells))
             if np.isfinite(numbers).all():
-                column.extend(numbers)
+                column.frombytes(numbers.tobytes())
                 return column
         column = list(map(str, column))
     column.extend(cell.strip(whitespace) for cell in cells)

@@ -44,7 +44,7 @@ class Variant:
         self,
         name: str,
         config: dict[str, Any] | None = None,
-        env: str | None = None,
+        env: str | Mapping[str, Any] | None = None,
         effort: str = "normal",
         values: Mapping[str, Any] | None = None,
     ) -> "AgentGame":
@@ -73,7 +73,7 @@ class AgentGame(Game):
     Args:
         name: of the agent, as for ``make``.
         config: settings of the agent; the game's own win over them.
-        env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
+        env: id of the environment, or settings; None: the game's ``world``, or the first family that the agent plays.
         effort: of ``EFFORTS``: how many users are served.
         values: of attributes, in place of the class's.
 
@@ -113,7 +113,7 @@ class AgentGame(Game):
         self,
         name: str,
         config: dict[str, Any] | None = None,
-        env: str | None = None,
+        env: str | Mapping[str, Any] | None = None,
         effort: str = "normal",
         values: Mapping[str, Any] | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class AgentGame(Game):
             self.seen += f"; settings: {', '.join(f'{key}={value}' for key, value in published.items())}"
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
-        self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
+        self.env = gym.make(**self.world) if self.world else world_for(name, env)
         self.claim = self.claimed()
         self.presumed = self.of_gaussian_noise() if self.presumes else None
         self.prepare()

@@ -115,7 +115,7 @@ def prepared(
     epsilon: float,
     delta: float | None = None,
     calibration: str = "correct",
-    env: str | None = None,
+    env: str | Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     effort: str = "normal",
     answers: Sequence[float] = (),
@@ -130,7 +130,8 @@ def prepared(
         epsilon: budget, > 0 and finite.
         delta: of (epsilon, delta), where the target has one; default: the game's own, mostly 1e-5.
         calibration: ``"correct"`` or ``"published"``.
-        env: id of the environment that an agent is audited in; default: the game's choice.
+        env: id of the environment that an agent is audited in, or settings of it, such as ``{"id": ..., "dim": 2}``;
+            default: the game's choice.
         config: further settings of an agent; they win over ``epsilon`` and ``delta``.
         effort: ``"quick"``, ``"normal"`` or ``"long"``: how many users are served, whatever the machine.
         answers: of users, that are tried besides the game's own: each is replaced by the next.
@@ -194,7 +195,7 @@ def stronger(
 
 
 def agent_games(
-    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str, answers: Sequence[float]
+    name: str, asked: dict[str, Any], env: Any, config: Mapping[str, Any], effort: str, answers: Sequence[float]
 ) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)

@@ -7,13 +7,14 @@ from privbandit_agents.audits.claims import Claim
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.testing.runs import environment, run, said_by
-from privbandit_agents.zoo.registry import field_names, find, make
+from privbandit_agents.zoo.registry import field_names, find, make, settings_of
 
 
 def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
     """A private agent states its guarantee, spends no more than it, and runs at epsilon 0.001, 1000 and infinity.
 
-    An agent whose setting is rho runs at epsilon^2 / 2 in place of that; one that has neither setting runs as it is.
+    Budgets that its settings refuse are left out. An agent whose setting is rho runs at epsilon^2 / 2 in place of
+    that; one that has neither setting runs as it is.
     """
     agent = make(name, environment(env_id, horizon), seed=5, **config)
     if agent.guarantee.notion == "none":
@@ -26,9 +27,14 @@ def check_budgets(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
     finite = stated.epsilon if stated.epsilon is not None and math.isfinite(stated.epsilon) else 0.0
     empty = Claim(finite, stated.delta or 0.0).empty
     assert not empty, f"it claims {stated.words}, {empty}"
-    for epsilon in (1e-3, 1.0, 1000.0, math.inf):
+    others = {key: value for key, value in config.items() if key not in ("epsilon", "rho")}
+    for epsilon in (1.0, 1e-3, 1000.0, math.inf):
         setting = budget_of(name, epsilon)
-        others = {key: value for key, value in config.items() if key not in ("epsilon", "rho")}
+        try:
+            settings_of(name, others | setting)
+        except ValueError:  # its settings refuse such a budget, before it is an agent
+            assert epsilon != 1, f"its settings refuse {setting}"
+            continue
         with said_by("check_budgets", name, setting):
             _, private = run(name, env_id, horizon, others | setting)
         assert isinstance(private, LocalAgent | ShuffleAgent | CentralAgent)

@@ -101,8 +101,11 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     late = 5000  # users of a run with few records
     for user in (0, late // 4):
         unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
-    if "people" in field_names(find(name).load().Config):
-        settings = config if config.get("people") else config | {"people": users}
+    counts = "people" in field_names(find(name).load().Config)
+    settings = config | ({"people": users} if counts and not config.get("people") else {})
+    if (
+        watched(name, environment(env_id, users), settings, 0).guarantee.unit == "person"
+    ):  # who may come again and again
         for visits in (2, 5, 43):
             unseen = unseen | replay(name, env_id, users, settings, 0, BRIEFLY[:2], visits=visits)[1]
     if unseen:

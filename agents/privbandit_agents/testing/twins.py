@@ -22,7 +22,7 @@ from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.outside import bytes_of, kept_outside, outside, same_outside
 from privbandit_agents.testing.replay import limited
-from privbandit_agents.testing.runs import environment, parts, released, same_parts, serve
+from privbandit_agents.testing.runs import Parts, differing_parts, environment, parts, released, serve
 from privbandit_agents.zoo.registry import make
 
 ALONE = 400
@@ -78,7 +78,7 @@ def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[A
         keys, before = agent.rng.bit_generator.state, parts(agent)
         made = honest(*records)
         if script is None:
-            assert same_parts(before, parts(agent)), "randomize() changed more than rng, or fixed does not name rng"
+            nothing_kept(agent, before)
         else:
             made = script[len(sent)]
             agent.rng.bit_generator.state = keys
@@ -90,6 +90,13 @@ def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[A
         yield sent
     finally:
         del agent.randomize
+
+
+def nothing_kept(agent: Any, before: Parts) -> None:
+    """Fail if an agent that made reports has another state than before."""
+    kept = ", self.".join(differing_parts(before, parts(agent)))
+    said = f"randomize() changed more than rng: self.{kept}, which is the server's; change it in absorb() alone"
+    assert not kept, f"{said}, or name in fixed what is the devices'"
 
 
 def agree(agent: Any, twin: Any, what: str) -> None:
@@ -134,12 +141,12 @@ def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
     """Fail if two agents draw the same noise, or part of it."""
     sources = [sources_of(agent) for agent in agents]
     before = [{path: state_of(source) for path, source in own.items()} for own in sources]
-    made = []
-    for agent in agents:  # generators of classes and modules begin alike, as in two processes
+    made, again = list[Any](), () if isinstance(agents[0], CentralAgent) else (copy.deepcopy(agents[0]),)
+    for agent in (*agents, *again):  # generators of classes and modules begin alike, as in two processes
         for path, source in sources[0].items():
             if not path.startswith("self"):
                 put(source, before[0][path])
-        made.append(first_made(env, agent, horizon))
+        made.append(first_made(env, agent, horizon, 1 if agent in agents else 20))
     known = f"noise that {share}, so that others know it; draw it from self.rng, or from what begin() spawns from it"
     for path in sources[0].keys() & sources[1].keys():
         public = encoded(before[0][path]) == encoded(before[1][path])
@@ -162,8 +169,8 @@ def sources_of(agent: AnyAgent) -> dict[str, Any]:
     )
 
 
-def first_made(env: Any, agent: Any, horizon: int) -> Any:
-    """Return the reports of users with one record, or a curator's first release."""
+def first_made(env: Any, agent: Any, horizon: int, records: int) -> Any:
+    """Return the reports of users with so many records, or a curator's first release."""
     env.reset(seed=11)
     if isinstance(agent, CentralAgent):
         before, users = encoded(released(agent)), 2 * horizon
@@ -171,20 +178,23 @@ def first_made(env: Any, agent: Any, horizon: int) -> Any:
             serve(env, [agent], n := min(agent.frozen_rounds(), users))
             users -= n
         return released(agent)
-    context = env.upcoming(1)
-    action = np.asarray(agent.select_action(context))
-    record = agent.records_of(context, action, env.serve(action).feedback)
-    return agent.randomize(*(np.repeat(part, ALONE, axis=0) for part in record))
+    contexts = env.upcoming(records)
+    actions = np.asarray(agent.select_action(contexts))
+    sent = agent.records_of(contexts, actions, env.serve(actions).feedback)
+    return agent.randomize(*(np.repeat(part, ALONE // records, axis=0) for part in sent))
 
 
-def shared(one: Any, other: Any) -> int | None:
+def shared(one: Any, other: Any, elsewhere: Any) -> int | None:
     """Return which number has noise that hangs together in the reports of two agents' devices; None if none has.
 
-    Zeros are left out, and numbers that few users decide. Honest devices are accused once in a million.
+    Zeros are left out, and numbers that few users decide, or that are the same for other records, ``elsewhere``, as
+    public numbers hide nothing. Honest devices are accused once in a million.
     """
-    rows = numbers(one, ALONE), numbers(other, ALONE)
+    *rows, others = (numbers(sent, ALONE) for sent in (one, other, elsewhere))
     width = min(side.shape[1] for side in rows)
     for place in range(width):
+        if place < others.shape[1] and np.array_equal(rows[0][:, place], others[:, place]):
+            continue
         two = np.stack([side[:, place] for side in rows])
         two = two[:, (two != 0).all(axis=0)]
         if two.shape[1] >= ALONE // 4 and (np.ptp(two, axis=1) > 1e-9).all():

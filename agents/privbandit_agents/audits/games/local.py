@@ -89,7 +89,9 @@ class LocalGame(AgentGame):
 
     def further(self, best: list[Scene]) -> list[Scene]:
         """Return the easiest pairs, and those of answers, with servers that have learned from many users."""
-        some = {pair.words: pair for pair in (*(scene.pair for scene in best[:2]), *self.pairs(self.env)[:1])}
+        own = self.agent(0)
+        here = [scene for scene in best if scene.agent.observation_space == own.observation_space]
+        some = {pair.words: pair for pair in (*(scene.pair for scene in here[:2]), *self.pairs(self.env)[:1])}
         self.easiest = list(some.values())
         return list(self.late_scenes())
 

@@ -7,6 +7,7 @@ features lie in one of them or in the other.
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, drawn
+from privbandit_agents.audits.pairs.records import WORLD_HORIZON, WORLDS, Pair, drawn
 from privbandit_agents.audits.pairs.scenes import arms, local_pairs
 from privbandit_agents.base.agent import NEVER, labels_of_contexts
 from privbandit_agents.base.labels import Labels
@@ -37,8 +38,16 @@ def server(game: AgentGame, env: gym.Env[Any, Any]) -> Any:
 
 
 def new(game: AgentGame) -> Servers:
-    """Yield a new server in the game's world, and one in a world of three labels if the agent plays that, too."""
+    """Yield a new server in the game's world, and in others that the agent plays, too.
+
+    One is a small world of the same family, as a leak that is spread over many coordinates is seldom seen in any. One
+    has three labels.
+    """
     yield NEW, game.env, server(game, game.env)
+    for world in WORLDS:
+        small = gym.make(**world, horizon=WORLD_HORIZON) if game.env.spec and world["id"] == game.env.spec.id else None
+        if small is not None and math.prod(small.observation_space.shape) < math.prod(game.env.observation_space.shape):
+            yield f"few coordinates, {NEW}", small, server(game, small)
     more = three_labels(WORLD_HORIZON)
     if not labels_of_contexts(*spaces_of(game.env)) and can_play(game.name, more):
         yield f"three labels, {NEW}", more, server(game, more)

@@ -1,6 +1,6 @@
 """Worlds that any agent may be audited in, and pairs of records that lie far apart there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -72,16 +72,22 @@ class Pair:
         return self.records[np.full(n, world)]
 
 
-def world_for(name: str) -> gym.Env[Any, Any]:
-    """Return an environment that an agent plays.
+def world_for(name: str, env: str | Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
+    """Return an environment for an agent: that of an id, one with settings, or by default one that it plays.
+
+    Args:
+        name: of the agent.
+        env: an id; or settings of an environment, whose ``id`` may be among them.
 
     Raises:
         ValueError: it plays none of these worlds.
     """
+    given = {"id": env} if isinstance(env, str) else dict(env or {})
+    if "id" in given:
+        return gym.make(**given)
     for world in WORLDS:
-        env = gym.make(**world, horizon=WORLD_HORIZON)
-        if can_play(name, env):
-            return env
+        if can_play(name, gym.make(**world, horizon=WORLD_HORIZON)):
+            return gym.make(**{**world, "horizon": WORLD_HORIZON, **given})
     raise ValueError(f"{name} plays none of {', '.join(world['id'] for world in WORLDS)}; name an environment.")
 
 

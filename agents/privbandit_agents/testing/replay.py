@@ -103,9 +103,7 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
     counts = "people" in field_names(find(name).load().Config)
     settings = config | ({"people": users} if counts and not config.get("people") else {})
-    if (
-        watched(name, environment(env_id, users), settings, 0).guarantee.unit == "person"
-    ):  # who may come again and again
+    if watched(name, environment(env_id, users), settings, 0).guarantee.unit == "person":
         for visits in (2, 5, 43):
             unseen = unseen | replay(name, env_id, users, settings, 0, BRIEFLY[:2], visits=visits)[1]
     if unseen:

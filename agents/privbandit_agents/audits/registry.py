@@ -8,9 +8,9 @@ from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame, Variant
+from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
 from privbandit_agents.audits.claims import Game
-from privbandit_agents.audits.games import joint, local, shuffled, values
+from privbandit_agents.audits.games import joint, local, shuffled
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
@@ -27,7 +27,7 @@ from privbandit_agents.zoo.reading import import_named
 from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
 
-Kind: TypeAlias = type[AgentGame] | Variant
+Kind: TypeAlias = type[AgentGame]
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,12 @@ class Target:
 
 WATCH = "the replay of exact losses, and the test of published noise and of choices"
 """What looks at agents of which no game has power: both are in the conformance suite."""
-MANY = 150_000
-"""Runs that distinguish epsilon = 0.5 from 0.625 by rare events."""
+MANY = 150_000  # runs that distinguish epsilon = 0.5 from 0.625 by rare events
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian),
-    "private-value": Target(values.bounded_mean),
-    "private-selection": Target(values.selection, runs=100_000),
+    "private-value": Target(mechanisms.bounded_mean),
+    "private-selection": Target(mechanisms.selection, runs=100_000),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=80_000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
@@ -176,15 +175,7 @@ def prepared(
 def stronger(
     name: str, factor: float, epsilon: float, config: Mapping[str, Any] | None = None, **asked: Any
 ) -> list[Game] | None:
-    """Return the games of a target with ``factor`` times its epsilon; None if no setting scales it.
-
-    Args:
-        name: as for ``prepared``.
-        factor: > 1.
-        epsilon: as for ``prepared``.
-        config: settings; a rho grows by the square of the factor.
-        **asked: further arguments of ``prepared``; only the calibration ``"correct"`` has a budget that can be scaled.
-    """
+    """Return the games of a target with ``factor`` times its epsilon; None if no setting scales it."""
     given = dict(config or {})
     scalable = name.rpartition(":")[2] in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
     if asked.get("calibration", "correct") != "correct" or not scalable:
@@ -209,7 +200,7 @@ def agent_games(
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
     for kind in kinds:
-        played = kind(name, settings, env, effort, {"answers": answers})
+        played = kind(name, settings, env, effort, answers)
         if kind is kinds[0] and entry.runs:
             played.runs = played.afforded(entry.runs)
         if not (kind.canaries and not played.canaries):
@@ -235,7 +226,7 @@ def game_classes(name: str) -> tuple[Kind, ...]:
     shapes = {LocalAgent: local.LocalGame, ShuffleAgent: shuffled.ShuffleGame, CentralAgent: joint.JointGame}
     general: Kind = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
     kind = resolve_name(entry.audit) if entry.audit else general
-    if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
+    if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
 
@@ -256,7 +247,6 @@ def private(entry: Entry) -> bool:
 
 
 def chooses(entry: Entry) -> bool:
-    """Return whether an agent stands for others."""
     if entry.notion:
         return entry.agent.partition(":")[0] == Auto.__module__
     return issubclass(entry.load(), Auto)

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
-from privbandit_agents.audits.lower_bounds import audit, plays
-from privbandit_agents.audits.power import power as power_by_runs
-from privbandit_agents.audits.power import power_of_less_noise
+from privbandit_agents.audits.lower_bounds import audit, plays, power_of_less_noise
+from privbandit_agents.audits.lower_bounds import power as power_by_runs
 from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.running.progress import LATE, Steps, duration

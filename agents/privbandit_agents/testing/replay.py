@@ -37,8 +37,7 @@ from privbandit_agents.testing.watchers import (
 from privbandit_agents.zoo.registry import field_names, find, make
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
-ROOM = 1e-6
-"""Relative room for rounding when a loss is held against a promise."""
+ROOM = 1e-6  # relative room for rounding when a loss is held against a promise
 APART = (
     "the other answer",
     "opposite features",
@@ -189,13 +188,11 @@ def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurato
 
 
 def limited(agent: AnyAgent) -> bool:
-    """Return whether an agent promises a finite budget."""
     promise = agent.guarantee
     return any(bound is not None and bound < math.inf for bound in (promise.epsilon, promise.rho))
 
 
 def ordinary(env: Any) -> Record:
-    """Return a record of a user whom the environment draws."""
     context = env.upcoming(1)
     action = np.asarray([env.action_space.sample()])
     return Record(context[0], action[0], float(env.serve(action).feedback[0]))
@@ -341,7 +338,6 @@ def within(cost: Cost, price: Cost, delta: float | None) -> bool:
 
 
 def promised(agent: AnyCurator, cost: Cost, what: str) -> None:
-    """Fail if a cost is more than the guarantee."""
     promise = agent.guarantee
     if promise.rho is not None:
         assert cost.as_rho() <= promise.rho * (1 + ROOM), (

@@ -36,7 +36,8 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         with scripted(whole, [reports]):
             whole.update(*records)
         # the same messages, from other users with other records, in other portions
-        dealt, size = dealt_otherwise(reports), max(1, n // 3)
+        rng, size = np.random.default_rng(16), max(1, n // 3)
+        dealt = np.stack([rng.permutation(column) for column in reports.T], axis=1)
         with scripted(mixed, [dealt[k : k + size] for k in range(0, n, size)]):
             for k in range(0, n, size):
                 mixed.update(*(part[::-1][k : k + size] for part in records))
@@ -65,9 +66,3 @@ def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> An
     )
     assert np.ptp(reports.sum(axis=1)) == 0, "how many messages a user sends must not depend on the record"
     return reports
-
-
-def dealt_otherwise(reports: Any) -> Any:
-    """Return the same number of messages of each kind, sent by others: every kind is dealt out anew."""
-    rng = np.random.default_rng(16)
-    return np.stack([rng.permutation(column) for column in reports.T], axis=1)

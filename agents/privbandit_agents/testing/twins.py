@@ -25,8 +25,7 @@ from privbandit_agents.testing.replay import limited
 from privbandit_agents.testing.runs import Parts, differing_parts, environment, parts, released, serve
 from privbandit_agents.zoo.registry import make
 
-ALONE = 400
-"""Users with one record, whose reports show which noise two agents share."""
+ALONE = 400  # users with one record, whose reports show which noise two agents share
 
 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -206,14 +205,12 @@ def shared(one: Any, other: Any, elsewhere: Any) -> int | None:
 
 
 def state_of(source: Any) -> Any:
-    """Return the state of a generator, or of a module that has one."""
     if isinstance(source, Generator):
         return copy.deepcopy(source.bit_generator.state)
     return source.getstate() if source is random else source.get_state()
 
 
 def put(source: Any, state: Any) -> None:
-    """Give a generator, or a module that has one, a state."""
     if isinstance(source, Generator):
         source.bit_generator.state = state
     else:

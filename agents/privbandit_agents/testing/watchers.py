@@ -94,7 +94,6 @@ def kind(made: Publication, exact: Any) -> str:
 
 
 def in_words(cost: Cost | None) -> str:
-    """Return the parts of a cost that are not 0."""
     parts = {name: value for name, value in vars(cost).items() if value} if cost is not None else {}
     return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items()) or "nothing"
 

@@ -243,7 +243,7 @@ AGENTS: dict[str, Entry] = {
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
         "linear sparse: local, exact",
-        "games.local:LAYERED",
+        "games.local:Layered",
     ),
     "lpct": ours(
         "local.trees.lpct:LPCT",
@@ -277,13 +277,13 @@ AGENTS: dict[str, Entry] = {
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
         "labels: local, real, secure",
-        "games.local:GRADIENTS",
+        "games.local:Gradients",
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
         "kernel model of the public rows, moved by private reports",
         "labels: local, exact, secure",
-        "games.local:KERNELS",
+        "games.local:Kernels",
         runs=25_000,
     ),
     "pglm": ours(
@@ -295,13 +295,13 @@ AGENTS: dict[str, Entry] = {
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
         "labels: local, real",
-        "games.local:GRADIENTS",
+        "games.local:Gradients",
     ),
     "psgd-network": ours(
         "local.gradients.psgd:PSGDNetwork",
         "psgd-linear with one hidden layer",
         "labels: local, real",
-        "games.local:GRADIENTS",
+        "games.local:Gradients",
     ),
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
@@ -323,15 +323,15 @@ AGENTS: dict[str, Entry] = {
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.joint:FIRST",
-        runs=12_000,
+        "games.joint:FirstRelease",
+        runs=8000,
         audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:WINDOWS",
+        "games.rewards:Windows",
         window=4000,
     ),
     "reward-dp-linucb": ours(
@@ -344,7 +344,7 @@ AGENTS: dict[str, Entry] = {
         "joint.arms.dp_se:DPSE",
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         "arms: joint, exact, secure",
-        "games.joint:FIRST",
+        "games.joint:FirstRelease",
         runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
@@ -352,14 +352,14 @@ AGENTS: dict[str, Entry] = {
         "joint.arms.adap_klucb:AdaPKLUCB",
         "optimism on private means of runs that double (Azize and Basu 2022)",
         "arms: joint, exact, secure",
-        "games.joint:FIRST",
+        "games.joint:FirstRelease",
         runs=6000,
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
         "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:STEPS",
+        "games.rewards:Steps",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",

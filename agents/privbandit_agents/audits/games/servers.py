@@ -23,8 +23,7 @@ from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import can_play, make, spaces_of
 from privbandit_envs import from_table
 
-Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]
-"""Descriptions, worlds, and agents that stay as they are."""
+Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]  # descriptions, worlds, and agents that stay as they are
 NEW = "a new server"
 ANGLE = np.arcsin(0.4999)
 """Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""
@@ -33,7 +32,6 @@ AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])
 
 
 def server(game: AgentGame, env: gym.Env[Any, Any]) -> Any:
-    """Return a new server in a world."""
     return make(game.name, env, seed=0, **game.config)
 
 

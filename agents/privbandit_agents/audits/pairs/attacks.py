@@ -8,8 +8,7 @@ import numpy as np
 from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 
-SECRET = "secret-7"
-"""No error, warning or state may show it."""
+SECRET = "secret-7"  # no error, warning or state may show it
 NO_NUMBERS: dict[str, object] = {
     "text": SECRET,
     "bytes": SECRET.encode(),

@@ -22,10 +22,8 @@ WORLDS: tuple[dict[str, Any], ...] = (
 )
 """A small world of each family; an agent is audited in the first one that it plays."""
 WORLD_HORIZON = 1024
-USERS_A_RUN = 256
-"""Users of a run at most, and users drawn to see records of every kind."""
-BEYOND = 1e6
-"""Beyond any clip."""
+USERS_A_RUN = 256  # users of a run at most, and users drawn to see records of every kind
+BEYOND = 1e6  # beyond any clip
 INSIDE = np.array([0.62, 0.31])
 """Answers between the least and the most, as shares of the way: none lies on a grid that answers have."""
 
@@ -75,10 +73,6 @@ class Pair:
 def world_for(name: str, env: str | Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
     """Return an environment for an agent: that of an id, one with settings, or by default one that it plays.
 
-    Args:
-        name: of the agent.
-        env: an id; or settings of an environment, whose ``id`` may be among them.
-
     Raises:
         ValueError: it plays none of these worlds.
     """
@@ -106,12 +100,7 @@ def drawn(env: gym.Env[Any, Any], users: int = USERS_A_RUN, seed: int = 0) -> Re
 
 
 def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
-    """Return pairs of records far apart in one of context, action and feedback, or in all of them, and some between.
-
-    Args:
-        env: the world; its spaces limit how far contexts and actions may be apart.
-        seen: records drawn there; their feedback limits how far feedback may be apart.
-    """
+    """Return pairs of records far apart in one of context, action and feedback, or in all of them, and some between."""
     (low, high), (one, other), drawn_context = corners(env, seen), actions(env, seen), seen.contexts[0]
     least, most = answers(env, seen, one)
     least_of_other, most_of_other = answers(env, seen, other)

@@ -18,12 +18,7 @@ WILD = (BEYOND, 1e200, math.inf)
 
 
 def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
-    """Return pairs of records that an environment's users may have.
-
-    Args:
-        env: the world.
-        seen: records drawn there.
-    """
+    """Return pairs of records that an environment's users may have."""
     shape, space = env.observation_space.shape or (), env.action_space
     found = pairs(env, seen) + absent(seen) + list(wild(seen))
     if isinstance(space, Discrete) and len(shape) == 2:
@@ -36,14 +31,7 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
 
 
 def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent, answers: Sequence[float] = ()) -> list[Pair]:
-    """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip.
-
-    Args:
-        env: the world.
-        seen: records drawn there.
-        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
-        answers: further ones that are tried.
-    """
+    """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip."""
     shape, found = env.observation_space.shape or (), pairs(env, seen) + absent(seen)
     found += answered(found[0], answers)
     found += islice(wild(seen, (BEYOND,)), 4)

@@ -1,4 +1,4 @@
-"""Checks of a private agent's budgets, and its audit: slower than other checks, and alone in seeing noise drawn anywhere."""
+"""Checks of a private agent: its budgets, and its audit, which alone sees noise drawn anywhere."""
 
 import math
 import warnings

@@ -55,11 +55,11 @@ def boundaries(
     return [boundary for share, boundary in best if share]
 
 
-def crowds(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent, users: int) -> Iterator[Boundary]:
-    """Yield neighbours whose target comes after one or three users who have its first record, and before others."""
+def crowds(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> Iterator[Boundary]:
+    """Yield neighbours whose target comes last, after one or three users who have its first record."""
     for pair in joint_pairs(env, seen, agent):
         for before in (1, 3):
-            worlds = (pair.users(0, before).then(pair.users(world, 1)).then(seen)[:users] for world in (0, 1))
+            worlds = (pair.users(0, before).then(pair.users(world, 1)) for world in (0, 1))
             yield Boundary((next(worlds), next(worlds)), before, f"{pair.words}, after {before} like the first")
 
 

@@ -129,8 +129,7 @@ class AgentGame(Game):
     def of_gaussian_noise(self) -> Claim | None:
         """Return the claim of purely Gaussian noise, if the agent declares that its noise is such; else None.
 
-        A promise of (epsilon, delta) is not that of the Gaussian mechanism, and a test at delta itself would need far
-        more runs. So this claim is looked at beside the one that was made.
+        A promise of (epsilon, delta) is not that: a test at delta itself would need far more runs.
         """
         told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
         return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None

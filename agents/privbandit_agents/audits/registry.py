@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any, TypeAlias
+from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
 from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
@@ -26,8 +26,6 @@ from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
 from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
-
-Kind: TypeAlias = type[AgentGame]
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,8 @@ def prepared(
     base = explored_name(name) or name
     if name not in TARGETS and ":" not in name:
         if base not in AGENTS:
-            near = did_you_mean(base, (*TARGETS, *private_agents(), *choosers()))
+            known = (name for name, entry in AGENTS.items() if private(entry) or chooses(entry))
+            near = did_you_mean(base, (*TARGETS, *known))
             raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
         if not private(AGENTS[base]) and not chooses(AGENTS[base]):
             raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
@@ -207,7 +206,7 @@ def agent_games(
             yield played
 
 
-def game_classes(name: str) -> tuple[Kind, ...]:
+def game_classes(name: str) -> tuple[type[AgentGame], ...]:
     """Return the games of an agent that is audited, those of its entry or its shape, before any is prepared.
 
     None if no game has power over it, and ``WATCH`` looks at it.
@@ -224,7 +223,7 @@ def game_classes(name: str) -> tuple[Kind, ...]:
     if entry.audit == CHECKS:
         return ()
     shapes = {LocalAgent: local.LocalGame, ShuffleAgent: shuffled.ShuffleGame, CentralAgent: joint.JointGame}
-    general: Kind = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
+    general: type[AgentGame] = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
     kind = resolve_name(entry.audit) if entry.audit else general
     if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
@@ -233,10 +232,6 @@ def game_classes(name: str) -> tuple[Kind, ...]:
 
 def private_agents() -> list[str]:
     return [name for name, entry in AGENTS.items() if private(entry)]
-
-
-def choosers() -> list[str]:
-    return [name for name, entry in AGENTS.items() if chooses(entry)]
 
 
 def private(entry: Entry) -> bool:

@@ -51,16 +51,12 @@ def check_noise(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
         return
     seen = drawn(name, env_id, horizon, config)
     judge(seen.noise, LEVEL / 2)
-    judge_choices(seen.ranks, LEVEL / 2)
+    for mechanism, found in seen.ranks.items():
+        chance = too_good(found)
+        fair = chance is None or chance > LEVEL / 2 / len(seen.ranks)
+        assert fair, f"{mechanism} selects better candidates than its declared noise allows, in {len(found)} choices"
     if seen.unseen:
         warnings.warn(f"noise of {name} was not seen: {'; '.join(sorted(seen.unseen))}.", NotSeen, stacklevel=3)
-
-
-def judge_choices(ranks: Ranks, level: float) -> None:
-    for mechanism, found in ranks.items():
-        chance = too_good(found)
-        fair = chance is None or chance > level / len(ranks)
-        assert fair, f"{mechanism} selects better candidates than its declared noise allows, in {len(found)} choices"
 
 
 def judge(noise: Noise, level: float) -> None:

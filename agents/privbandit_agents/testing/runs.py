@@ -78,12 +78,8 @@ def parts(agent: AnyAgent) -> Parts:
 def without_generators(agent: AnyAgent) -> Parts:
     """Return a copy of an agent's state but its generators, and how many users came before in the stream of ties."""
     arrays, values = parts(agent)
-    drawn = (key for key, value in values.items() if is_generator(value) or key.startswith("ties."))
-    return arrays, {key: values[key] for key in values.keys() - set(drawn)}
-
-
-def is_generator(value: Any) -> bool:
-    return isinstance(value, dict) and "bit_generator" in value
+    drawn = {key for key, value in values.items() if isinstance(value, dict) and "bit_generator" in value}
+    return arrays, {key: values[key] for key in values.keys() - drawn if not key.startswith("ties.")}
 
 
 def same_parts(one: Parts, other: Parts) -> bool:

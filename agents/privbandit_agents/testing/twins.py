@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.bounds.generators import generators
 from privbandit_agents.audits.views.reports import encoded, numbers, pieces
-from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.outside import bytes_of, kept_outside, outside, same_outside
@@ -138,8 +138,9 @@ def check_keys(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> 
 
 def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
     """Fail if two agents draw the same noise, or part of it."""
-    sources = [sources_of(agent) for agent in agents]
-    before = [{path: state_of(source) for path, source in own.items()} for own in sources]
+    own = [generators(vars(agent)) | generators(dict(outside(agent)), "") for agent in agents]
+    sources = [one | {"random": random, "numpy.random": np.random} for one in own]
+    before = [{path: state_of(source) for path, source in one.items()} for one in sources]
     made, again = list[Any](), () if isinstance(agents[0], CentralAgent) else (copy.deepcopy(agents[0]),)
     for agent in (*agents, *again):  # generators of classes and modules begin alike, as in two processes
         for path, source in sources[0].items():
@@ -159,13 +160,6 @@ def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
     assert silent or encoded(made[0]) != encoded(made[1]), f"all is {known}"
     place = None if isinstance(agents[0], CentralAgent) else shared(*made)
     assert place is None, f"number {place} of a report has {known}"
-
-
-def sources_of(agent: AnyAgent) -> dict[str, Any]:
-    """Return the generators of an agent, of its classes and modules, and of numpy and python, by the way to them."""
-    return (
-        generators(vars(agent)) | generators(dict(outside(agent)), "") | {"random": random, "numpy.random": np.random}
-    )
 
 
 def first_made(env: Any, agent: Any, horizon: int, records: int) -> Any:

@@ -99,15 +99,9 @@ def in_words(cost: Cost | None) -> str:
 
 
 class Release(NamedTuple):
-    """What one mechanism has published, all calls of a counter together.
+    """What one mechanism has published, all calls of a counter together, and at which ``notes`` of the script.
 
-    Attributes:
-        mechanism: by which it was.
-        exact: the values that it hides.
-        released: what everybody sees.
-        price: the mechanism's own cost, or else the cost that was entered for it, if any.
-        group: of users whom it is about.
-        notes: where it is in the script.
+    Its price is the mechanism's own cost, or else the cost that was entered for it, if any.
     """
 
     mechanism: Any

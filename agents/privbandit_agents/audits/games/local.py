@@ -24,14 +24,7 @@ from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 
 @dataclass(frozen=True)
 class Scene:
-    """A server, which stays as it is, and two records that a user's device may have.
-
-    Attributes:
-        agent: the server, and devices whose generator the game sets.
-        pair: the records.
-        words: what this is.
-        next: a user who reports after each user with such a record, and is looked at, too; None: nobody does.
-    """
+    """A server, which stays as it is, and two records of a user, after each of whom ``next`` may report, too."""
 
     agent: Any
     pair: Pair

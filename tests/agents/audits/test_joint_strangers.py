@@ -38,7 +38,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(batches, key, value)
     monkeypatch.setattr(batches, "drawn", lambda env: drawn(env)[:64])
     monkeypatch.setattr(schedule, "USERS_A_RUN", 32)
-    for key, value in {"pilots": 20, "fits": 40, "runs": 150, "most": 1, "seeds": 1}.items():
+    for key, value in {"pilots": 20, "fits": 40, "runs": 1500, "budget": 6000, "most": 1}.items():
         monkeypatch.setattr(ScheduleGame, key, value)
     for key, value in {"USERS_A_RUN": 64, "RUNS_OF_PURE": 600}.items():
         monkeypatch.setattr(joint, key, value)
@@ -82,6 +82,15 @@ def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(con
     """
     game = ScheduleGame(STRANGER, config)
     assert audit(game, game.runs, np.random.default_rng(0), 0.999).refuted == caught
+
+
+@pytest.mark.wide
+def test_a_sparse_vector_without_noise_of_its_queries_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right after a user a batch ends in one run of twenty, or never, by the user's record."""
+    monkeypatch.setattr(ScheduleGame, "runs", 6000)
+    monkeypatch.setattr(ScheduleGame, "budget", 24_000)
+    game = ScheduleGame(STRANGER, {"trigger": 1.0, "fault": "no query noise"})
+    assert audit(game, game.runs, np.random.default_rng(0), 0.999).refuted
 
 
 @pytest.mark.wide

@@ -246,13 +246,13 @@ def odd_reports(right: np.ndarray) -> list[bytes]:
     return [*saved, b"", b"x", whole[:-1], whole + b"0", whole[:40], huge, *(bytes([i]) + whole[1:] for i in range(9))]
 
 
-def answers(app: Any, bodies: list[tuple[str, bytes]]) -> list[tuple[int, Any]]:
-    """Post bodies to an application; return the codes and what was said."""
+def answers(app: Any, bodies: list[tuple[str, bytes]], on: str = "") -> list[tuple[int, Any]]:
+    """Post bodies, reports on a policy, to an application; return the codes and what was said."""
 
     async def talk() -> list[tuple[int, Any]]:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://curator", headers=JSON) as http:
-            told = [await http.post(path, content=body) for path, body in bodies]
+            told = [await http.post(path, content=body, headers={"If-Match": on}) for path, body in bodies]
         return [(answer.status_code, answer.json()) for answer in told]
 
     return asyncio.run(talk())
@@ -281,10 +281,27 @@ def test_an_odd_body_is_refused_in_one_sentence_or_learned_from_again(tmp_path: 
 def test_an_odd_report_is_refused_in_one_sentence(tmp_path: Path, curators: Any) -> None:
     curator = opened(curators, tmp_path, name="ldp-clicks", epsilon=4.0)
     right = curator.agent.randomize(*curator.agent.records_of(context_of(0), 0, 1.0))
-    told = answers(curators.service(curator), [("/reports", body) for body in odd_reports(right)])
+    app, on = curators.service(curator), curator.asked
+    told = answers(app, [("/reports", body) for body in odd_reports(right)], on)
     assert {code for code, _ in told} == {422} and all("a report is an array" in said["detail"] for _, said in told)
-    assert answers(curators.service(curator), [("/reports", curators.as_bytes(right))])[0] == (200, {"records": 1})
-    assert answers(curators.service(curator), [("/reports", b"0" * 2**21)])[0][0] == 413
+    assert answers(app, [("/reports", curators.as_bytes(right))], on)[0] == (200, {"records": 1})
+    assert answers(app, [("/reports", b"0" * 2**21)], on)[0][0] == 413
+
+
+def test_a_report_on_another_arm_than_the_policy_asks_about_is_refused(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path, name="ldp-clicks", epsilon=4.0)
+    app, agent, early = curators.service(curator), curator.agent, curator.asked
+    one = [("/reports", curators.as_bytes(agent.randomize(*agent.records_of(context_of(0), agent.arm, 1.0))))]
+    for _ in range(agent.frozen_rounds()):
+        assert answers(app, one, early)[0][0] == 200
+    before = curator.learned
+    for other in (early, ""):
+        code, said = answers(app, one, other)[0]
+        assert code == 409 and "today's policy" in said["detail"] and curator.learned == before
+    assert answers(app, one, curator.asked)[0][0] == 200
+    # once arms are public no more, all reports are alike
+    agent.exploring = False
+    assert curator.asked == '"*"'
 
 
 def test_records_end_with_the_horizon_and_decisions_go_on(tmp_path: Path, curators: Any) -> None:

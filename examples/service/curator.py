@@ -214,6 +214,11 @@ class Curator:
     def nobody(self) -> np.ndarray:
         return np.zeros(self.agent.observation_space.shape, np.float32)
 
+    @property
+    def asked(self) -> str:
+        """What devices report on: of an agent that asks about public arms in turn, the arm of this run."""
+        return f'"{self.agent.arm}"' if getattr(self.agent, "exploring", False) else '"*"'
+
     def record(self, decision: int | None, reward: float | None, report: bytes | None) -> None:
         """Write a record; it is learned from when it is on disk."""
         if self.learned >= self.horizon:
@@ -279,7 +284,8 @@ def service(curator: Curator) -> FastAPI:
         with curator.door():
             if curator.learned > curator.saved:
                 curator.save()
-            return Response((curator.folder / f"agent-{curator.saved}.npz").read_bytes(), media_type="application/zip")
+            content = (curator.folder / f"agent-{curator.saved}.npz").read_bytes()
+            return Response(content, media_type="application/zip", headers={"ETag": curator.asked})
 
     @app.post("/reports")
     async def report(request: Request) -> dict[str, int]:
@@ -287,6 +293,8 @@ def service(curator: Curator) -> FastAPI:
             raise HTTPException(403, "this agent learns from rewards.")
         content = await request.body()
         with curator.door():
+            if request.headers.get("If-Match") != curator.asked:
+                raise HTTPException(409, "If-Match must be the ETag of today's policy: this report is on another one.")
             curator.report(content)
         return {"records": curator.learned}
 

@@ -53,10 +53,12 @@ def main() -> None:
     parser.add_argument("--arms", type=int, required=True)
     asked = parser.parse_args()
     context = np.array([float(text) for text in asked.context.split(",")], np.float32)
-    agent, arm = choose(httpx.get(f"{asked.server}/policy").raise_for_status().content, context, asked.arms)
+    policy = httpx.get(f"{asked.server}/policy").raise_for_status()
+    agent, arm = choose(policy.content, context, asked.arms)
     reward = float(input(f"arm {arm}; reward (0 or 1)? "))
     if (content := report(agent, context, arm, reward, asked.kept)) is not None:
-        httpx.post(f"{asked.server}/reports", content=content).raise_for_status()
+        on = {"If-Match": policy.headers["ETag"]}  # a report that comes too late is refused; the device paid for it
+        httpx.post(f"{asked.server}/reports", content=content, headers=on).raise_for_status()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """CSV files with a header, columns of numbers, and a column of labels."""
 
 import math
+from array import array
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,14 +40,14 @@ def _read(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
         header = [name.strip() for name in cells]
         position = label_position(path, header, label)
         names = [*header[:position], *header[position + 1 :]]
-        features, labels = [], []
+        features, labels = array("d"), []
         for line, cells in rows:
             labels.append(cells.pop(position).strip())
-            features.append(numbers(cells, f"{where}, line {line}", names))
+            features.extend(numbers(cells, f"{where}, line {line}", names))
     y, label_names = encode(labels)
     if len(label_names) < 2:
         raise ValueError(f"{where} needs at least two different labels; got {shown(list(label_names))}.")
-    return Dataset(np.array(features, dtype=float), y, label_names, tuple(names))
+    return Dataset(np.frombuffer(features).reshape(len(y), -1), y, label_names, tuple(names))
 
 
 def label_position(path: Path, header: list[str], label: str | None) -> int:

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_envs.datasets import Dataset, load, store, tables
+from privbandit_envs.datasets.frames import labelled
 from privbandit_envs.datasets.hotels import read as hotels
 from privbandit_envs.datasets.hotels import sample as hotel_sample
 from privbandit_envs.datasets.tables import SOURCES, sample, web
@@ -422,6 +423,7 @@ def files(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
             path = folder / f"own-{number}.csv"
             path.write_bytes(fuzzed(rng, own))
             yield judged(partial(load, str(path)), partial(right_rows, path), f"own {number}")
+            yield judged(partial(labelled, path, "kind"), partial(right_rows, path), f"own table {number}")
             path.unlink()
             if number % 8 == 0:
                 (folder / "train.csv").write_bytes(fuzzed(rng, searches))

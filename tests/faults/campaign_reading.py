@@ -6,7 +6,8 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir
+from contextlib import chdir, suppress
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,30 @@ from unittest import mock
 import gymnasium as gym
 import numpy as np
 from campaign_data import damaged, judged, rounds  # type: ignore[import-not-found]
-from campaign_runs import end, here, limited, resource, shutil, start, undisturbed  # type: ignore[import-not-found]
+from campaign_runs import (  # type: ignore[import-not-found]
+    DAMAGES,
+    Numbers,
+    end,
+    here,
+    limited,
+    numbers,
+    resource,
+    shutil,
+    start,
+    undisturbed,
+)
 from numpy.random import Generator
-from privbandit_agents import Explore, Log, log, make, play
+from privbandit_agents import AGENTS, Explore, Log, log, make, play
 from privbandit_agents import load as load_agent
 from privbandit_agents import save as save_agent
 from privbandit_agents.base import state
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.experiments.analysis.load import load_trials
+from privbandit_agents.experiments.store.results import Finished, encode, read_result
 from privbandit_agents.privacy import PrivacyBudgetExceeded
+from privbandit_agents.testing.runs import same_parts, without_generators
 from privbandit_agents.zoo.plugins import wrong_with
+from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs.datasets import load
 from privbandit_envs.families.classification import min_max
@@ -70,19 +87,96 @@ def flipped(rng: Generator, content: bytes) -> bytes:
     return bytes(changed)
 
 
+def flips(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
+    """One flipped bit in a log, a saved agent or a result: it is refused, or what was written is read."""
+    env = gym.make(LINEAR, n_arms=4, dim=2, horizon=500)
+    kept, agent = (
+        log(env, Explore(make("linucb", env, seed=0), 0.2, seed=0), 40, seed=0),
+        make("jdp-linucb", env, seed=0),
+    )
+    path_of_result = min((small_run(folder) / "trials").glob("*.json"))
+    result = read_result(path_of_result)
+    for ending in ("npz", "parquet"):
+        kept.write(folder / f"log.{ending}")
+    save_agent(agent, folder / "agent.npz")
+
+    def same_agent(found: AnyAgent) -> bool:
+        return same_parts(without_generators(found), without_generators(agent))
+
+    def same_result(found: Finished) -> bool:
+        return encode(found) == encode(result)
+
+    files: dict[Path, tuple[Callable[[Path], Any], Callable[[Any], bool]]] = {
+        folder / "log.npz": (Log.read, partial(same_log, kept)),
+        folder / "log.parquet": (Log.read, partial(same_log, kept)),
+        folder / "agent.npz": (lambda path: load_agent(path, env), same_agent),
+        path_of_result: (read_result, same_result),
+    }
+    whole = {path: path.read_bytes() for path in files}
+    for number in fast(rng, seconds):
+        path = list(files)[number % len(files)]
+        read, right = files[path]
+        path.write_bytes(flipped(rng, whole[path]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield judged(partial(read, path), right, f"a flipped bit in {path.name}")
+
+
+def small_run(folder: Path) -> Path:
+    """Return a folder of four results."""
+    command = ["run", "--env", LINEAR, "--agent", "uniform", "--agent", "linucb", "--users", "200", "--seeds", "2"]
+    with chdir(folder):
+        assert here(*command, "--out", "whole", "--jobs", "1").code == 0
+    return folder / "whole"
+
+
+def folders(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
+    """Folders of results that are damaged and crafted: what is read of them was written; every tenth is reported."""
+    expected = numbers(small_run(folder))
+    for number in fast(rng, seconds):
+        out = folder / f"damaged-{number}"
+        shutil.copytree(folder / "whole", out, symlinks=True)
+        chosen = [str(one) for one in rng.choice(list(DAMAGES), rng.integers(1, 4), replace=False)]
+        for one in chosen:
+            with suppress(OSError, ValueError):  # an earlier damage is in the way
+                DAMAGES[one](rng, out)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            problem = judged(partial(load_trials, out), partial(as_written, expected), " and ".join(chosen))
+        if number % 10 == 0 and not problem:
+            with chdir(folder):
+                problem = here("report", out.name).fault(0, 2, 4)
+        yield f"{' and '.join(chosen)}: {problem}" if problem else ""
+        shutil.rmtree(out)
+
+
+def as_written(expected: Numbers, found: list[Finished]) -> bool:
+    """Return whether every result that was read is, bit for bit, one that was written."""
+    return all(
+        {key: array.tobytes() for key, array in one.arrays.items() if key != "seconds"} == expected.get(one.name)
+        for one in found
+    )
+
+
 def snapshots(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     """Crafted saved agents are refused by a sentence, or play on with numbers; nothing in the folder is imported.
 
     Another number, or something in place of nothing, is another state, with which the agent is only loaded.
     """
     (folder / "bomb_of_faults.py").write_text("from pathlib import Path\nPath('RAN').touch()\n")
-    env = gym.make(LINEAR, n_arms=4, dim=2, horizon=500)
+    worlds = gym.make(LINEAR, n_arms=4, dim=2, horizon=500), gym.make("privbandit/Classification-v0", horizon=500)
+    able = [
+        (name, env) for name, entry in AGENTS.items() for env in worlds if not entry.successor and can_play(name, env)
+    ]
     path = folder / "agent.npz"
-    with chdir(folder), mock.patch("sys.path", ["", *sys.path]):
+    with chdir(folder), mock.patch("sys.path", ["", *sys.path]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         for _ in fast(rng, seconds):
-            save_agent(make(str(rng.choice(["linucb", "jdp-linucb", "ldp-greedy"])), env, seed=0), path)
+            name, env = able[int(rng.integers(len(able)))]
+            save_agent(make(name, env, seed=0), path)
             arrays, values = state.read(path)
-            part = [values["header"], values["state"], values["header"]["config"], arrays][int(rng.integers(4))]
+            parts = [values["header"], values["state"], values["header"]["config"], arrays]
+            part: Any = [one for one in parts if one][int(rng.integers(sum(map(bool, parts))))]
             key = str(rng.choice(list(part)))
             odd, own = random.choice(ODD), part[key] if part is values["state"] else ""
             part[key] = np.array([0.5, np.nan, 1j][int(rng.integers(3))]) if part is arrays else odd
@@ -90,7 +184,7 @@ def snapshots(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
                 values["header"]["agent"] = "bomb_of_faults:x"
             state.write(path, arrays, values)
 
-            def attempt(own: object = own) -> bool:
+            def attempt(own: object = own, env: Any = env) -> bool:
                 agent = load_agent(path, env)
                 if own is None or isinstance(own, int | float):
                     return True
@@ -100,7 +194,7 @@ def snapshots(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
                     # the file says that budget or counter is spent, or that people have reported, as devices know
                     return any(words in str(error) for words in ("budget", "counter ends", "restore_devices"))
 
-            verdict = judged(attempt, bool, f"a saved agent whose {key} is {odd!r:.40}")
+            verdict = judged(attempt, bool, f"{name}, saved, whose {key} is {odd!r:.40}")
             yield "a saved agent ran code" if (folder / "RAN").exists() else verdict
 
 
@@ -276,6 +370,8 @@ def edited(folder: Path, out: Path, before: str, after: str, only_told: bool) ->
 
 CAMPAIGNS: Mapping[str, Callable[[Generator, Path, float], Iterator[str]]] = {
     "damaged logs": logs,
+    "flipped bits": flips,
+    "folders of results": folders,
     "crafted agents": snapshots,
     "odd pages and frontiers": pages,
     "odd tables": tables,

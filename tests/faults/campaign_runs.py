@@ -135,10 +135,10 @@ def here(*arguments: str) -> Ended:
     return Ended(None if "HangError" in err.getvalue() else code, out.getvalue(), err.getvalue())
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """Start a command in a process group of its own."""
+def start(folder: Path, *arguments: str, module: str = "privbandit") -> "subprocess.Popen[str]":
+    """Start a command, the main function of a module, in a process group of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    command = [sys.executable, "-m", "privbandit", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
@@ -503,9 +503,9 @@ WORDS = [
 
 def command_lines(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     """Run command lines of words that exist and words that do not."""
-    deadline = time.monotonic() + seconds
     prepare(folder)
     with nothing_runs(folder):
+        deadline = time.monotonic() + seconds  # the modules are there by now
         while time.monotonic() < deadline:
             first = [str(rng.choice(["run", "sweep", "reproduce", "report", "list", "audit", "log", "frontier"]))]
             words = first + [str(word) for word in rng.choice(WORDS, rng.integers(0, 9))]
@@ -582,10 +582,10 @@ VALUES = [
 
 def files(rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     """Sweeps and experiments in which values, keys, lines or bytes are others."""
-    deadline = time.monotonic() + seconds
     prepare(folder)
     sources = {"sweep": SWEEP, "experiment": EXPERIMENT, "offline": OFFLINE}
     with nothing_runs(folder):
+        deadline = time.monotonic() + seconds  # the modules are there by now
         while time.monotonic() < deadline:
             name = str(rng.choice(list(sources)))
             raw = mutated(rng, sources[name])

@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,6 @@ from unittest import mock
 
 import polars as pl
 from campaign_runs import (  # type: ignore[import-not-found]
-    COMMANDS,
     STOPPED,
     Ended,
     end,
@@ -30,24 +31,67 @@ from campaign_runs import (  # type: ignore[import-not-found]
     start,
 )
 from numpy.random import Generator
+from privbandit_agents.experiments.suite import tasks
 
 PLAN = """
 {env: privbandit/Linear-v0, agent: linucb, horizon: 400, trials: 4, tuning: 2, final: 3, checkpoints: 5,
  env_kwargs: {dim: 3, n_arms: 3}, search: {alpha: [0.5, 1.0, 2.0, 4.0]}}
 """
+SWEEP = """
+envs: [{id: privbandit/Linear-v0, dim: 3}]
+agents: [{name: uniform}, {name: ldp-linucb}]
+horizon: 2000
+checkpoints: 10
+seeds: 1
+"""
+OFFLINE = """
+title: Trees
+about: they are made up
+offline:
+  worlds: [{source: lpct-synthetic, n_private: 100, n_test: 50, n_public: 20}]
+  epsilons: [1, 4]
+  replications: 1
+  methods: [{name: LPCT, agent: lpct, settings: {depth: 1}}]
+scales: {smoke: {replications: 1}}
+figures: [{name: budgets, x: epsilon}]
+tables: [{name: contest}]
+statements:
+  - {says: It does., where: here, measure: {mean: {method: LPCT, epsilon: 4}}, at_least: 0.2}
+"""
 LOG = ["log", "--env", "privbandit/Linear-v0", "--set", "env.dim=3", "--set", "env.n_arms=3", "--agent", "uniform"]
 COST = ["cost", "log.csv", "--action", "action", "--reward", "reward", "--propensity", "propensity", "--seeds", "2"]
-COST += ["--epsilon", "1", "--notions", "joint,reward", "--model", "logistic", "--jobs", "2"]
+COST += ["--epsilon", "1", "--notions", "reward", "--model", "logistic", "--jobs", "1"]
+RUN = ["run", "--env", "privbandit/Linear-v0", "--set", "env.dim=3", "--agent", "uniform", "--agent", "linucb"]
 ALL: Mapping[str, list[str]] = {
-    **COMMANDS,
+    "run": [*RUN, "--horizon", "1000", "--seeds", "1", "--jobs", "2"],
+    "sweep": ["sweep", "small.yaml", "--jobs", "2", "--save-every", "0.05"],
     "tune": ["tune", "plan.yaml"],
+    "score": ["score", "epsilon-greedy", "--quick", "--jobs", "1"],
     "cost": COST,
     "log": [*LOG, "-n", "3000"],
-    "score": ["score", "epsilon-greedy", "--quick", "--jobs", "2"],
+    "reproduce": ["reproduce", "trees.yaml", "--jobs", "1"],
     "report": ["report", "out"],
 }
+"""Commands so small that most of their time is the start of Python."""
+ONE_TASK = """
+import signal
+
+import privbandit
+
+signal.signal(signal.SIGINT, privbandit.stop)  # as the command does it until it is imported
+
+from dataclasses import replace
+from privbandit_agents.experiments.suite import tasks
+
+suite = tasks.load_suite()
+tasks.load_suite = lambda: replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    privbandit.main()
+"""
+"""The module that runs ``score`` on one task of the suite: all tasks take minutes."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-VOLATILE = re.compile(r"second|per_s|rounds.s|users.s|memory|speed|rate_s|date")
+VOLATILE = re.compile(r"second|per_s|rounds.s|users.s|memory|speed|rate_s|date|^times$|^made$")
 """Names of columns and keys that tell times and speeds."""
 SPEEDY = {"score": ("score.html", "score.png")}
 """Files that show speeds."""
@@ -97,52 +141,70 @@ def whole(folder: Path, name: str) -> tuple[dict[str, Any], float]:
     """Run a command undisturbed; return what it left, and how long it took."""
     prepare(folder)
     (folder / "home").mkdir(exist_ok=True)
-    (folder / "plan.yaml").write_text(PLAN)
+    for file, text in {"plan.yaml": PLAN, "small.yaml": SWEEP, "trees.yaml": OFFLINE, "one_task.py": ONE_TASK}.items():
+        (folder / file).write_text(text)
     if name == "cost":
         assert end(start(folder, *LOG, "-n", "600", "--out", "log.csv")).code == 0
     if name == "report":
-        assert end(start(folder, *COMMANDS["run"], "--out", "results")).code == 0
-    place(folder, name, "whole")
+        assert end(start(folder, *ALL["run"], "--out", "results")).code == 0
+    place(folder, name)
     started = time.monotonic()
-    found = end(start(folder, *arguments(name, "whole")))
+    found = end(begun(folder, name))
+    took = time.monotonic() - started
     if found.fault(0):
         raise RuntimeError(f"{name} does not even run undisturbed: {found.fault(0)}")
-    return contents(name, folder / target(name, "whole")), time.monotonic() - started
+    whole = contents(name, folder / target(name))
+    cleared(folder, name)
+    return whole, took
 
 
-def target(name: str, out: str) -> str:
-    return f"{out}.npz" if name == "log" else out
+def cleared(folder: Path, name: str) -> None:
+    """Remove what a command left."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    (folder / target(name)).unlink(missing_ok=True)
 
 
-def arguments(name: str, out: str) -> list[str]:
-    return ["report", out] if name == "report" else [*ALL[name], "--out", target(name, out)]
+def begun(folder: Path, name: str) -> "subprocess.Popen[str]":
+    module = "one_task" if name == "score" else "privbandit"
+    return start(folder, *arguments(name), module=module)
 
 
-def place(folder: Path, name: str, out: str) -> None:
+def target(name: str) -> str:
+    return "out.npz" if name == "log" else "out"  # always the same: results of ``cost`` are of a world in a folder
+
+
+def arguments(name: str) -> list[str]:
+    return ALL[name] if name == "report" else [*ALL[name], "--out", target(name)]
+
+
+def place(folder: Path, name: str) -> None:
     """Put the results that a report reads into its folder."""
     if name == "report":
-        shutil.copytree(folder / "results" / "trials", folder / out / "trials")
+        shutil.copytree(folder / "results" / "trials", folder / "out" / "trials")
 
 
 def disturbed(name: str, rng: Generator, folder: Path, seconds: float) -> Iterator[str]:
     """Stop a command at random moments, run it again, and compare."""
     deadline, number = time.monotonic() + seconds, 0
-    with mock.patch.dict(os.environ, {"HOME": str(folder / "home")}):
+    suite = tasks.load_suite()
+    one = replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
+    with (
+        mock.patch.dict(os.environ, {"HOME": str(folder / "home")}),
+        mock.patch("privbandit_agents.cli.score.load_suite", lambda: one),
+    ):
         expected, took = whole(folder, name)
         while time.monotonic() < deadline or number < 3:
-            out, chosen = f"out-{number}", SIGNALS[number % 3]
-            place(folder, name, out)
+            chosen = SIGNALS[number % 3]
+            place(folder, name)
             moment = float(rng.uniform(0.02, 1.1)) * took
-            problem = stopped(folder, arguments(name, out), chosen, moment) or resumed(folder, name, out, expected)
+            problem = stopped(begun(folder, name), chosen, moment) or resumed(folder, name, expected)
             yield f"{name}, {chosen.name} after {moment:.2f} of {took:.2f} s: {problem}" if problem else ""
-            shutil.rmtree(folder / out, ignore_errors=True)
-            (folder / target("log", out)).unlink(missing_ok=True)
+            cleared(folder, name)
             number += 1
 
 
-def stopped(folder: Path, command: list[str], chosen: signal.Signals, moment: float) -> str:
-    """Start a command and stop it; return what is wrong with its end, and with what it leaves running."""
-    process = start(folder, *command)
+def stopped(process: "subprocess.Popen[str]", chosen: signal.Signals, moment: float) -> str:
+    """Stop a command; return what is wrong with its end, and with what it leaves running."""
     time.sleep(moment)
     with suppress(ProcessLookupError):
         process.send_signal(chosen)
@@ -169,15 +231,15 @@ def alive(group: int) -> bool:
     return True
 
 
-def resumed(folder: Path, name: str, out: str, expected: dict[str, Any]) -> str:
+def resumed(folder: Path, name: str, expected: dict[str, Any]) -> str:
     """Run a command to its end where it was stopped; return what is wrong with what it left."""
     with chdir(folder):
-        if problem := here(*arguments(name, out)).fault(0):
+        if problem := here(*arguments(name)).fault(0):
             return f"run again: {problem}"
     left = [path.name for path in folder.rglob(".*.????????")]
-    if left or (folder / out / "unfinished").exists():
+    if left or (folder / "out" / "unfinished").exists():
         return f"something is left: {left or 'unfinished'}"
-    found = contents(name, folder / target(name, out))
+    found = contents(name, folder / target(name))
     differing = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
     return f"{', '.join(differing)} differs" if differing else ""
 

@@ -1,6 +1,7 @@
 """What agents that play arms share: the played features, what can be learned from them, and the optimistic arm."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -148,3 +149,13 @@ def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
     """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
     root, _ = dtrtri(np.linalg.cholesky(a), lower=1)
     return np.column_stack([width * root.T, theta])
+
+
+def optimistic_scorers(a: Iterable[Floats], thetas: Iterable[Floats], width: float) -> Floats:
+    """Return the models' optimistic scorers side by side, shape (d, models (d + 1))."""
+    return np.hstack([optimistic_scorer(one, theta, width) for one, theta in zip(a, thetas, strict=True)])
+
+
+def ridge_width(sigma: float, added: float, dim: int, users: float) -> float:
+    """Return the theory's width of ridge regression on a noisy sum over n users, lambda = ``added`` > 0."""
+    return sigma * math.sqrt(dim / added) + math.sqrt(added) + math.sqrt(dim * math.log(1 + users))

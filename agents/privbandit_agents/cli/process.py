@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 SECONDS_TO_END = 30
 """Seconds that a stopped command has to end."""
 QUIET = 4.0
-"""Seconds without a word on a terminal after which a command says that it is at work."""
+"""Seconds without a word after which a command says that it is at work."""
 LEAVING: list[int] = []
 """The exit code, once the command has ended."""
 
@@ -56,17 +56,14 @@ def lasting(name: Literal["stdout", "stderr"]) -> Lasting:
 
 
 def speak_up(verb: str, *files: Lasting) -> None:
-    """Say on stderr that work goes on: on a terminal after four seconds without a word, elsewhere after thirty.
-
-    After a minute it is said each minute.
-    """
-    started, quiet = time.monotonic(), QUIET if sys.stderr.isatty() else 30.0
+    """Say on stderr that work goes on, after ``QUIET`` seconds without a word, and after a minute each minute."""
+    started = time.monotonic()
 
     def listen() -> None:
         while not LEAVING:
             time.sleep(0.5)
             now = time.monotonic()
-            pause = quiet if now - started < 60 else 60.0
+            pause = QUIET if now - started < 60 else 60.0
             if now - max(started, *(file.wrote for file in files)) >= pause and not LEAVING:
                 print(f"privbandit {verb}: at work for {now - started:.0f} s.", file=sys.stderr)
 

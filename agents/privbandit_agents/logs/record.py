@@ -39,6 +39,11 @@ OPTIONAL = ("masks", "people")
 ONE = 1 + 1e-6
 """A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
+ABOUT: dict[str, tuple[type, ...]] = {
+    "agent": (str,), "in_order": (bool,), "arms": (list, tuple), "features": (list, tuple),
+    "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
+}  # fmt: skip
+"""The kinds of what a log tells of itself and an estimate reads."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Log:
         lengths = {name: len(getattr(self, name)) for name in (*ARRAYS, *({"people"} & self.arrays.keys()))}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"the arrays of a log must have one row a user; got {lengths}.")
+        self._check_about()
         self._check_propensities()
         for name in ("contexts", "rewards"):
             numbers = np.asarray(getattr(self, name))
@@ -88,6 +94,18 @@ class Log:
         if self.masks is not None:
             object.__setattr__(self, "masks", self._checked(self.masks))
         self._check_actions()
+
+    def _check_about(self) -> None:
+        """Raise ValueError if what the log tells of itself has other kinds, or not a name for each feature."""
+        for name, kinds in ABOUT.items():
+            value = self.about.get(name)
+            if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) != (bool in kinds)):
+                raise ValueError(f"{name} in `about` must be of the kind {kinds[0].__name__}; got {shown(value)}.")
+        names, span = self.about.get("features"), self.about.get("reward_range")
+        if names is not None and len(names) != np.shape(self.contexts)[-1]:
+            raise ValueError(f"features in `about` must have a name for each; got {len(names)}.")
+        if span is not None and [type(end) in (int, float) and math.isfinite(end) for end in span] != [True, True]:
+            raise ValueError(f"reward_range in `about` must be two numbers; got {shown(span)}.")
 
     def _check_propensities(self) -> None:
         """Raise ValueError if an action could not be taken, or so seldom that the inverse is no number."""
@@ -98,7 +116,7 @@ class Log:
         least = self.about.get("least_propensity")
         if least is None:
             return
-        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 < least <= 1:
+        if not 0 < least <= 1:
             raise ValueError(f"least_propensity must lie in (0, 1], or be None; got {least!r:.60}.")
         if p.min(initial=1.0) < least * (1 - 1e-9):
             raise ValueError(f"propensities must be at least the log's least_propensity {least:g}; some are below it.")
@@ -247,7 +265,7 @@ class Log:
             ((3, 1), [0, 1, 0], ['a', 'b'])
         """
         # columns and their roles
-        columns = columns_of_table(table)
+        columns = columns_of_table(table, action, person)
         roles = {"action": action, "reward": reward, "propensity": propensity, "person": person}
         others = feature_names(columns, roles)
         names = others if features is None else list(features)
@@ -292,7 +310,7 @@ class Log:
         try:
             if one_of(SUFFIXES, ending=path.suffix) == ".npz":
                 arrays, about = state.read(path)
-                rows: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, *(set(OPTIONAL) & arrays.keys()))}
+                rows: dict[str, Any] = arrays  # a name that is no field of a log is refused
                 return cls(**rows, about=about)
             return cls._of_frame(parquet(path), path)
         except (OSError, ImportError):

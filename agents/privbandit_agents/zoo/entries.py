@@ -4,7 +4,7 @@ import math
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from privbandit_agents.base.agent import AnyAgent
@@ -62,211 +62,211 @@ class Entry:
         return loaded
 
 
+LINEAR, LABELS, ARMS, SETS = ("linear", "sparse"), ("labels",), ("arms",), ("assortments",)
+CONTEXTS = ("linear", "sparse", "labels", "clicks", "smooth")
+ONE_ARM = ("linear", "sparse", "labels", "clicks", "arms", "smooth")
+ALL = ("linear", "sparse", "assortments", "labels", "clicks", "arms", "smooth")
+
+
+class Promised(NamedTuple):
+    """The part of an entry about its promise: see ``Entry``."""
+
+    notion: str = "none"
+    arithmetic: str = ""
+    secure: bool = False
+
+
 def ours(
     agent: str,
     summary: str,
-    kind: str,
+    families: tuple[str, ...],
+    promised: Promised | None = None,
     audit: str = "",
     runs: int | None = None,
     successor: str = "",
     audited: Mapping[str, Any] | None = None,
     **defaults: Any,
 ) -> Entry:
-    """Return the entry of an agent of this package, within which its class and its game are named.
-
-    ``kind`` lists the families and the promise: ``"linear sparse: local, exact, secure"``.
-    """
+    """Return the entry of an agent of this package, within which its class and its game are named."""
     game = audit if audit in ("", CHECKS) else f"privbandit_agents.audits.{audit}"
-    families, _, promise = kind.partition(": ")
-    notion, arithmetic, secure = (*promise.split(", "), "", "")[:3]
     home = f"privbandit_agents.{agent}"
-    promised = notion, arithmetic, defaults, game, runs, bool(secure)
-    return Entry(home, summary, tuple(families.split()), *promised, successor, audited or {})
+    notion, arithmetic, secure = promised or Promised()
+    return Entry(home, summary, families, notion, arithmetic, defaults, game, runs, secure, successor, audited or {})
 
 
 AGENTS: dict[str, Entry] = {
     "auto-local": ours(
         "zoo.auto:AutoLocal",
         "the default agent with local privacy: start here",
-        "linear sparse assortments labels clicks arms smooth: local, exact, secure",
+        ALL,
+        Promised("local", "exact", secure=True),
     ),
     "auto-joint": ours(
         "zoo.auto:AutoJoint",
         "the default agent with joint privacy: start here",
-        "linear sparse assortments labels clicks arms smooth: joint, exact, secure",
+        ALL,
+        Promised("joint", "exact", secure=True),
     ),
-    "uniform": ours(
-        "baselines.uniform:Uniform",
-        "an action at random, always",
-        "linear sparse assortments labels clicks arms smooth: none",
-    ),
-    "greedy": ours(
-        "baselines.greedy:EpsilonGreedy",
-        "ridge regression, best estimate",
-        "linear sparse labels clicks arms smooth: none",
-        exploration=0.0,
-    ),
-    "epsilon-greedy": ours(
-        "baselines.greedy:EpsilonGreedy",
-        "greedy, with a random action now and then",
-        "linear sparse labels clicks arms smooth: none",
-    ),
-    "linucb": ours(
-        "baselines.linucb:LinUCB",
-        "optimism in linear bandits (Abbasi-Yadkori et al. 2011)",
-        "linear sparse labels clicks arms smooth: none",
-    ),
+    "uniform": ours("baselines.uniform:Uniform", "an action at random, always", ALL),
+    "greedy": ours("baselines.greedy:EpsilonGreedy", "ridge regression, best estimate", ONE_ARM, exploration=0.0),
+    "epsilon-greedy": ours("baselines.greedy:EpsilonGreedy", "greedy, with a random action now and then", ONE_ARM),
+    "linucb": ours("baselines.linucb:LinUCB", "optimism in linear bandits (Abbasi-Yadkori et al. 2011)", ONE_ARM),
     "sw-linucb": ours(
-        "baselines.linucb:LinUCB",
-        "linucb on a window of the last users (Cheung et al. 2019)",
-        "linear sparse labels clicks arms smooth: none",
-        window=2000,
+        "baselines.linucb:LinUCB", "linucb on a window of the last users (Cheung et al. 2019)", ONE_ARM, window=2000
     ),
-    "lints": ours(
-        "baselines.lints:LinTS",
-        "linear Thompson sampling (Agrawal and Goyal 2013)",
-        "linear sparse labels clicks arms smooth: none",
-    ),
+    "lints": ours("baselines.lints:LinTS", "linear Thompson sampling (Agrawal and Goyal 2013)", ONE_ARM),
     "squarecb": ours(
         "baselines.oracles.squarecb:SquareCB",
         "inverse gap weighting on ridge regression (Foster and Rakhlin 2020)",
-        "linear sparse labels clicks arms smooth: none",
+        ONE_ARM,
     ),
-    "regcb": ours(
-        "baselines.oracles.regcb:RegCB",
-        "bounds of good regressions (Foster et al. 2018)",
-        "linear sparse labels clicks arms smooth: none",
-    ),
-    "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", "arms: none"),
-    "sa-lasso": ours(
-        "baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", "linear sparse: none"
-    ),
-    "ucb-mnl": ours(
-        "baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)", "assortments: none"
-    ),
+    "regcb": ours("baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", ONE_ARM),
+    "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", ARMS),
+    "sa-lasso": ours("baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", LINEAR),
+    "ucb-mnl": ours("baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)", SETS),
     "greedy-mnl": ours(
-        "baselines.greedy_mnl:GreedyMNL",
-        "best estimate for assortments, refitted as users double",
-        "assortments: none",
-        growth=2.0,
+        "baselines.greedy_mnl:GreedyMNL", "best estimate for assortments, refitted as users double", SETS, growth=2.0
     ),
     "ts-mnl": ours(
-        "baselines.optimistic_mnl:TSMNL",
-        "Thompson sampling for MNL assortments (Oh and Iyengar 2019)",
-        "assortments: none",
+        "baselines.optimistic_mnl:TSMNL", "Thompson sampling for MNL assortments (Oh and Iyengar 2019)", SETS
     ),
     "tree-public": ours(
-        "baselines.tree:TreeClassifier", "decision tree on the public data only", "labels: none", learn_from="public"
+        "baselines.tree:TreeClassifier", "decision tree on the public data only", LABELS, learn_from="public"
     ),
-    "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data", "labels: none"),
-    "logistic-public": ours(
-        "baselines.logistic:LogisticPublic", "logistic regression on the public data only", "labels: none"
-    ),
-    "kernel-public": ours("baselines.kernel:KernelPublic", "kernel model on the public data only", "labels: none"),
-    "histogram": ours(
-        "baselines.histogram:Histogram", "majority label in the cells of a max-edge partition", "labels: none"
-    ),
+    "tree-all": ours("baselines.tree:TreeClassifier", "decision tree on public and all users' data", LABELS),
+    "logistic-public": ours("baselines.logistic:LogisticPublic", "logistic regression on the public data only", LABELS),
+    "kernel-public": ours("baselines.kernel:KernelPublic", "kernel model on the public data only", LABELS),
+    "histogram": ours("baselines.histogram:Histogram", "majority label in the cells of a max-edge partition", LABELS),
     "ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "locally private LinUCB (Zheng et al. 2020)",
-        "linear sparse: local, real, secure",
+        LINEAR,
+        Promised("local", "real", secure=True),
     ),
     "ldp-greedy": ours(
         "local.linear.ldp_greedy:LDPGreedy",
         "greedy play on locally private statistics",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
     ),
     "ldp-oful": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb with the theory's width",
-        "linear sparse: local, real, secure",
+        LINEAR,
+        Promised("local", "real", secure=True),
         bonus_scale=1.0,
     ),
     "sw-ldp-linucb": ours(
         "local.linear.ldp_linucb:LDPLinUCB",
         "ldp-linucb with a server that forgets old reports",
-        "linear sparse: local, real, secure",
+        LINEAR,
+        Promised("local", "real", secure=True),
         window=20_000,
     ),
     "ldp-sgd": ours(
         "local.linear.ldp_sgd:LDPSGD",
         "locally private gradient steps (Han et al. 2021)",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
     ),
     "ldp-glm": ours(
         "local.linear.ldp_glm:LDPGLM",
         "private gradients of a logistic model, rewards 0 and 1 (Han et al. 2021)",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
     ),
     "ldp-mnl": ours(
         "local.assortments.ldp_mnl:LDPMNL",
         "assortments by locally private gradients",
-        "assortments: local, exact, secure",
+        SETS,
+        Promised("local", "exact", secure=True),
     ),
     "input-perturbation": ours(
         "local.linear.input_perturbation:InputPerturbation",
         "regression on features and rewards with noise",
-        "linear sparse: local, real",
+        LINEAR,
+        Promised("local", "real"),
     ),
     "prec": ours(
         "local.linear.prec:PREC",
         "adaptive preconditioning of locally private statistics",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
         successor="prec-ts",
     ),
     "prec-ts": ours(
         "local.linear.prec_ts:PRECTS",
         "private comparison of two arms, and plain regression",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
     ),
     "ldp-lasso": ours(
         "local.sparse.ldp_lasso:LDPLasso",
         "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
-        "linear sparse: local, exact, secure",
+        LINEAR,
+        Promised("local", "exact", secure=True),
     ),
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
         "arms that share a context: a first share of users get public arms",
-        "labels clicks smooth: local, exact, secure",
+        ("labels", "clicks", "smooth"),
+        Promised("local", "exact", secure=True),
     ),
     "smooth-ldp": ours(
         "local.trees.smooth_ldp:SmoothLDP",
         "smooth rewards: cells are halved, arms eliminated, auxiliary data (Ma et al. 2025)",
-        "labels smooth: local, exact, secure",
+        ("labels", "smooth"),
+        Promised("local", "exact", secure=True),
     ),
     "ldp-ucb": ours(
         "local.arms.ldp_ucb:LDPUCB",
         "optimism on randomized bits (Ren et al. 2020)",
-        "arms: local, exact, secure",
+        ARMS,
+        Promised("local", "exact", secure=True),
     ),
     "lplr": ours(
         "local.layered.lplr:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
-        "linear sparse: local, exact",
-        "games.local:Layered",
+        LINEAR,
+        Promised("local", "exact"),
+        audit="games.local:Layered",
     ),
     "lpct": ours(
         "local.trees.lpct:LPCT",
         "private classification trees on public data (Ma and Yang 2023)",
-        "labels: local, exact, secure",
+        LABELS,
+        Promised("local", "exact", secure=True),
     ),
     "lpct-prune": ours(
-        "local.trees.lpct_prune:LPCTPrune", "lpct pruned to the nodes that are clear", "labels: local, exact, secure"
+        "local.trees.lpct_prune:LPCTPrune",
+        "lpct pruned to the nodes that are clear",
+        LABELS,
+        Promised("local", "exact", secure=True),
     ),
     "lpct-p": ours(
         "local.trees.lpct:LPCT",
         "lpct in which public rows do not vote",
-        "labels: local, exact, secure",
+        LABELS,
+        Promised("local", "exact", secure=True),
         trust=0.0,
         exploration=None,
     ),
-    "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only", "labels: none"),
-    "lpct-r": ours("local.trees.lpct:LPCT", "lpct on random cuts", "labels: local, exact, secure", partition="random"),
-    "phist": ours("local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", "labels: local, real"),
+    "lpct-q": ours("local.trees.lpct_public:LPCTPublic", "lpct on public data only", LABELS),
+    "lpct-r": ours(
+        "local.trees.lpct:LPCT",
+        "lpct on random cuts",
+        LABELS,
+        Promised("local", "exact", secure=True),
+        partition="random",
+    ),
+    "phist": ours(
+        "local.trees.phist:PHIST", "private histogram (Berrett and Butucea 2019)", LABELS, Promised("local", "real")
+    ),
     "lpdt": ours(
         "local.trees.lpct:LPCT",
         "private votes in public leaves (after Ma et al. 2023)",
-        "labels: local, real",
+        LABELS,
+        Promised("local", "real"),
         runs=50_000,
         report="laplace",
         trust=0.0,
@@ -276,150 +276,167 @@ AGENTS: dict[str, Entry] = {
     "warm-ldp-sgd": ours(
         "local.gradients.warm_ldp_sgd:WarmLDPSGD",
         "logistic regression: public start, private gradients",
-        "labels: local, real, secure",
-        "games.local:Gradients",
+        LABELS,
+        Promised("local", "real", secure=True),
+        audit="games.local:Gradients",
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
         "kernel model of the public rows, moved by private reports",
-        "labels: local, exact, secure",
-        "games.local:Kernels",
+        LABELS,
+        Promised("local", "exact", secure=True),
+        audit="games.local:Kernels",
         runs=25_000,
     ),
     "pglm": ours(
         "local.gradients.pglm:PGLM",
         "noisy moments, scaled by public features (Wang et al. 2023)",
-        "labels: local, real",
+        LABELS,
+        Promised("local", "real"),
     ),
     "psgd-linear": ours(
         "local.gradients.psgd:PSGDLinear",
         "one private gradient a step, public start (Lowy et al. 2023)",
-        "labels: local, real",
-        "games.local:Gradients",
+        LABELS,
+        Promised("local", "real"),
+        audit="games.local:Gradients",
     ),
     "psgd-network": ours(
         "local.gradients.psgd:PSGDNetwork",
         "psgd-linear with one hidden layer",
-        "labels: local, real",
-        "games.local:Gradients",
+        LABELS,
+        Promised("local", "real"),
+        audit="games.local:Gradients",
     ),
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
-        "linear sparse labels clicks smooth: shuffle, real, secure",
+        CONTEXTS,
+        Promised("shuffle", "real", secure=True),
     ),
     "shuffle-glm": ours(
         "shuffle.shuffle_glm:ShuffleGLM",
         "logistic models by shuffled bits (after Sarmasarkar 2026)",
-        "linear sparse labels clicks smooth: shuffle, real, secure",
+        CONTEXTS,
+        Promised("shuffle", "real", secure=True),
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jointly private LinUCB (Shariff and Sheffet 2018)",
-        "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:RewardGame",
+        CONTEXTS,
+        Promised("joint", "exact", secure=True),
+        audit="games.rewards:RewardGame",
     ),
     "jdp-glm": ours(
         "joint.linear.jdp_glm:JDPGLM",
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
-        "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.joint:FirstRelease",
+        CONTEXTS,
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
         runs=8000,
         audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
-        "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:Windows",
+        CONTEXTS,
+        Promised("joint", "exact", secure=True),
+        audit="games.rewards:Windows",
         window=4000,
     ),
     "reward-dp-linucb": ours(
         "joint.linear.reward_dp_linucb:RewardDPLinUCB",
         "LinUCB with private rewards, contexts public (Hanna et al. 2024)",
-        "linear sparse labels clicks smooth: reward, exact, secure",
-        "games.rewards:RewardGame",
+        CONTEXTS,
+        Promised("reward", "exact", secure=True),
+        audit="games.rewards:RewardGame",
     ),
     "dp-se": ours(
         "joint.arms.dp_se:DPSE",
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
-        "arms: joint, exact, secure",
-        "games.joint:FirstRelease",
+        ARMS,
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
         runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
     "adap-klucb": ours(
         "joint.arms.adap_klucb:AdaPKLUCB",
         "optimism on private means of runs that double (Azize and Basu 2022)",
-        "arms: joint, exact, secure",
-        "games.joint:FirstRelease",
+        ARMS,
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
         runs=6000,
     ),
     "dp-dqn": ours(
         "joint.rl.dp_dqn:DPDQN",
         "deep Q-network at discount 0 by private gradients, jointly private",
-        "linear sparse labels clicks smooth: joint, exact, secure",
-        "games.rewards:Steps",
+        CONTEXTS,
+        Promised("joint", "exact", secure=True),
+        audit="games.rewards:Steps",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",
         "sparse bandits under joint privacy (Chakraborty, Roy and Basu 2024)",
-        "linear sparse: joint, real",
-        "games.sparse:SparseGame",
+        LINEAR,
+        Promised("joint", "real"),
+        audit="games.sparse:SparseGame",
         audited={"selection": 0.05},
     ),
     "clipped-iht": ours(
         "joint.sparse.clipped_iht:ClippedIHT",
         "sparse bandits by clipped contributions, jointly private",
-        "linear sparse: joint, exact, secure",
-        CHECKS,
+        LINEAR,
+        Promised("joint", "exact", secure=True),
+        audit=CHECKS,
         successor="private-pursuit",
     ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",
-        "linear sparse: joint, exact, secure",
-        CHECKS,
+        LINEAR,
+        Promised("joint", "exact", secure=True),
+        audit=CHECKS,
     ),
     "private-lasso": ours(
         "joint.sparse.private_lasso:PrivateLasso",
         "sparse bandits by hard thresholding in episodes, jointly private (after Shukla 2024)",
-        "linear sparse: joint, exact, secure",
-        CHECKS,
+        LINEAR,
+        Promised("joint", "exact", secure=True),
+        audit=CHECKS,
     ),
     "dpmnl": ours(
         "joint.assortments.dpmnl:DPMNL",
         "jointly private MNL assortments (Cho and Sun 2024)",
-        "assortments: joint, real",
-        "games.assortments:GramGame",
+        SETS,
+        Promised("joint", "real"),
+        audit="games.assortments:GramGame",
     ),
     "dpmnl-approx": ours(
         "joint.assortments.dpmnl_approx:DPMNLApprox",
         "DPMNL under (epsilon, delta), its paper's benchmark",
-        "assortments: joint, real",
-        CHECKS,
+        SETS,
+        Promised("joint", "real"),
+        audit=CHECKS,
     ),
     "newton-mnl": ours(
         "joint.assortments.newton_mnl:NewtonMNL",
         "assortments by noisy Newton steps, jointly private",
-        "assortments: joint, exact, secure",
-        "games.derivatives:NewtonGame",
+        SETS,
+        Promised("joint", "exact", secure=True),
+        audit="games.derivatives:NewtonGame",
     ),
     "ppo": ours(
         "baselines.rl.learners:PPO",
         "proximal policy optimisation (stable-baselines3)",
-        "linear sparse assortments labels clicks smooth: none",
+        ("linear", "sparse", "assortments", "labels", "clicks", "smooth"),
     ),
     "a2c": ours(
         "baselines.rl.learners:A2C",
         "advantage actor-critic (stable-baselines3)",
-        "linear sparse assortments labels clicks smooth: none",
+        ("linear", "sparse", "assortments", "labels", "clicks", "smooth"),
     ),
-    "dqn": ours(
-        "baselines.rl.learners:DQN",
-        "deep Q-network (stable-baselines3)",
-        "linear sparse labels clicks smooth: none",
-    ),
+    "dqn": ours("baselines.rl.learners:DQN", "deep Q-network (stable-baselines3)", CONTEXTS),
 }
 
 SHELVES: dict[str, tuple[str, ...]] = {

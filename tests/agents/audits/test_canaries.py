@@ -44,7 +44,7 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(
 def test_both_blocks_need_noise(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the noise in one of the two blocks is found."""
     game = Blocks("jdp-linucb", {"epsilon": 4.0})
-    honest, part = Counter._drawn, np.ones(game.agent(0).counter.dim)
+    honest, part = Counter._drawn, np.ones(game.agent(0).schedule.counter.dim)
     part.reshape(2, -1)[block] = 0.1
     monkeypatch.setattr(Counter, "_drawn", lambda self: part * honest(self))
     assert audit(game, 160, np.random.default_rng(0), 0.95).refuted

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from privbandit_agents.audits.registry import game_classes
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.linear.schedules import Windows
 from privbandit_agents.testing.replay import NotSeen, check_replay
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -15,25 +16,25 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def noise_of_one_release_less(patch: pytest.MonkeyPatch) -> None:
     """The next window begins with the exact sum of the one before, not with its noisy one."""
-    opened = JDPLinUCB.open_window
+    opened = Windows.open
 
-    def exact(self: Any) -> None:
+    def exact(self: Any, agent: Any) -> None:
         total = self.counter.total.copy() if self.group is not None else None
-        opened(self)
+        opened(self, agent)
         self.kept = self.kept if total is None else total
 
-    patch.setattr(JDPLinUCB, "open_window", exact)
+    patch.setattr(Windows, "open", exact)
 
 
 def a_user_counted_once_too_often(patch: pytest.MonkeyPatch) -> None:
     """The last epoch of a window is in the first one of the next window, too."""
-    added = JDPLinUCB._noisy
+    term = JDPLinUCB.term
 
-    def again(self: Any, terms: Any) -> Any:
-        last, self.last = getattr(self, "last", np.zeros_like(terms)), terms
-        return added(self, terms + last)
+    def again(self: Any, products: Any) -> Any:
+        last, self.last = vars(self).get("last", np.zeros_like(products)), products
+        return term(self, products + last)
 
-    patch.setattr(JDPLinUCB, "_noisy", again)
+    patch.setattr(JDPLinUCB, "term", again)
 
 
 @pytest.mark.parametrize("fault", [noise_of_one_release_less, a_user_counted_once_too_often])

@@ -182,11 +182,12 @@ def test_one_person_moves_the_sum_of_means_by_one_at_most(records: int) -> None:
     rng = np.random.default_rng(records)
     means = [PersonMeans(20, 5) for _ in range(2)]
     for one in means:
-        one.taken((np.zeros((20, 2)), np.zeros(20), np.zeros(20)), np.arange(20), anybody)
-        one.add(np.arange(20), np.random.default_rng(5).normal(size=(20, 5)))
+        whose = np.r_[np.arange(20), np.zeros(records, int)]
+        one.taken((np.zeros((len(whose), 2)), *np.zeros((2, len(whose)))), whose, anybody)
+        one.add(np.random.default_rng(5).normal(size=(20, 5)))
         own = rng.normal(size=(records, 5))
         own *= 1.2 / np.linalg.norm(own, axis=1, keepdims=True)
-        one.add(np.zeros(records, int), own)
+        one.add(own)
     moved = np.linalg.norm(means[0].total() - means[1].total())
     assert 0 < moved <= means[0].sensitivity < 1 + 1e-9
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commanding import invoke
+from commanding import but_at_work, invoke
 from privbandit_agents.cli import commands
 from privbandit_agents.cli.main import ended
 from privbandit_agents.cli.process import Lasting, interruption
@@ -158,7 +159,7 @@ main()
 @pytest.mark.wide
 def test_ctrl_c_is_not_lost(how: str) -> None:
     done = subprocess.run([sys.executable, "-c", STUBBORN, how], capture_output=True, text=True, timeout=60)
-    assert done.returncode in STOPPED and set(done.stderr.splitlines()) == {"stopped."}
+    assert done.returncode in STOPPED and set(but_at_work(done.stderr).splitlines()) == {"stopped."}
 
 
 def test_a_command_that_is_stopped_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +168,30 @@ def test_a_command_that_is_stopped_says_so(tmp_path: Path, monkeypatch: pytest.M
     shown = invoke(*run, str(tmp_path))
     assert shown.exit_code == 130
     assert shown.stderr.splitlines()[-1] == "stopped with 0 of 1 trials done; the same command goes on."
+
+
+ENDED = """
+import atexit, os, sys, time
+from privbandit_agents.cli import commands, process
+from privbandit_agents.cli.main import main
+
+number, code = map(int, sys.argv[1:])
+atexit.register(os.kill, os.getpid(), number)
+process.QUIET = 0.2
+commands.app = lambda: time.sleep(1) or sys.exit(code)
+sys.argv[1:] = ["work"]
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 4)])
+def test_a_command_is_never_silent_and_keeps_its_code_while_python_ends(number: signal.Signals, code: int) -> None:
+    """A signal that comes when all is done changes nothing; stderr is no terminal here."""
+    command = [sys.executable, "-c", ENDED, str(int(number)), str(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert done.stderr and all(line.startswith("privbandit work: at work for") for line in done.stderr.splitlines())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
@@ -178,7 +203,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_word(module: str, tmp_path: Pa
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, "-m", "privbandit", "report", "."]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode in STOPPED and done.stderr == "stopped.\n"
+    assert done.returncode in STOPPED and but_at_work(done.stderr) == "stopped.\n"
 
 
 @pytest.mark.parametrize(("command", "code"), [(AUDIT, 4), (REFUTED, 1)])

@@ -13,6 +13,7 @@ from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
 from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.linear.schedules import Epochs, Windows
 from privbandit_agents.joint.rl import dp_dqn
 from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
@@ -48,23 +49,23 @@ def less_noise_in_the_counter(patch: Patch) -> None:
 
 
 def exact_gram_matrix_in_the_policy(patch: Patch) -> None:
-    scorer = JDPLinUCB._scorer
+    learned = JDPLinUCB.learned
 
-    def peeking(self: Any, noisy: Any) -> Any:
-        return scorer(self, np.append(noisy[: self.dim], self.counter.total[self.dim :]))
+    def peeking(self: Any, noisy: Any, sigma: float, users: int) -> Any:
+        return learned(self, np.append(noisy[: self.dim], self.schedule.counter.total[self.dim :]), sigma, users)
 
-    patch.setattr(JDPLinUCB, "_scorer", peeking)
+    patch.setattr(JDPLinUCB, "learned", peeking)
 
 
 def released_later_if_a_sum_is_positive(patch: Patch) -> None:
-    scorer = JDPLinUCB._scorer
+    release = Epochs.release
 
-    def waiting(self: Any, noisy: Any) -> Any:
-        released = scorer(self, noisy)
-        self.refit_at += int(self.counter.total[0] > 0)
+    def waiting(self: Any, agent: Any) -> Any:
+        released = release(self, agent)
+        self.ends += int(self.counter.total[0] > 0)
         return released
 
-    patch.setattr(JDPLinUCB, "_scorer", waiting)
+    patch.setattr(Epochs, "release", waiting)
 
 
 def first_user_kept_for_the_next_episode(patch: Patch) -> None:
@@ -214,14 +215,14 @@ def sums_that_stay_from_the_third_batch_on(patch: Patch) -> None:
 
 def the_window_before_without_noise(patch: Patch) -> None:
     """A new window starts from the exact sums of the one before."""
-    opens = JDPLinUCB.open_window
+    opens = Windows.open
 
-    def kept(self: Any) -> None:
+    def kept(self: Any, agent: Any) -> None:
         if self.group is not None:
             self.noisy = self.counter.total.copy()
-        opens(self)
+        opens(self, agent)
 
-    patch.setattr(JDPLinUCB, "open_window", kept)
+    patch.setattr(Windows, "open", kept)
 
 
 def the_same_linear_term_in_every_call(patch: Patch) -> None:

@@ -19,11 +19,10 @@ WORLDS = (
     "privbandit/Bandit-v0",
     "privbandit/Smooth-v0",
 )
-FRAGILE = {"lplr", "kernel-ldp", "psgd-network"}  # docs/reliability.md says so
 NAMES = [
     name
     for name, entry in AGENTS.items()
-    if issubclass(entry.load(), LocalAgent | ShuffleAgent) and name not in FRAGILE and not name.startswith("auto")
+    if issubclass(entry.load(), LocalAgent | ShuffleAgent) and not name.startswith("auto")
 ]
 
 ROOMS = "local", "shuffle"

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from privbandit_agents import Explore, Log, ips, log, make, play, to_obp
+from privbandit_agents.base import state
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.logs.record import ARRAYS
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume
@@ -223,7 +224,10 @@ ODD: list[tuple[dict[str, Any], str]] = [
     ({"propensities": [1, np.nan, 1]}, "propensities must lie"),
     ({"propensities": [1, 0.1, 1], "about": {"least_propensity": 0.2}}, "least_propensity 0.2"),
     ({"about": {"least_propensity": 5.0}}, "least_propensity must lie"),
-    ({"about": {"least_propensity": "half"}}, "least_propensity must lie"),
+    ({"about": {"least_propensity": "half"}}, "least_propensity in `about` must be of the kind int; got .half."),
+    ({"about": {"in_order": 1}}, "in_order in `about` must be of the kind bool"),
+    ({"about": {"reward_range": [0, None]}}, "reward_range in `about` must be two numbers"),
+    ({"about": {"features": ["a"] * 9}}, "features in `about` must have a name for each; got 9"),
 ]
 
 
@@ -238,6 +242,12 @@ def test_arrays_that_are_no_log_are_refused(odd: dict[str, Any], why: str) -> No
     with pytest.raises(ValueError, match=why) as told:
         Log(**{**rows, **given})
     assert "\n" not in str(told.value)
+
+
+def test_a_file_with_another_array_is_no_log(tmp_path: Path) -> None:
+    state.write(tmp_path / "log.npz", {name: np.zeros(0) for name in (*ARRAYS, "more")}, {})
+    with pytest.raises(ValueError, match=r"is no log.*more"):
+        Log.read(tmp_path / "log.npz")
 
 
 def test_an_estimate_beyond_all_numbers_is_refused() -> None:

@@ -26,7 +26,7 @@ def test_the_bits_of_any_two_records_are_as_near_as_the_coins_need(env_id: str, 
     agent.belief.theta[:, 0] = norm
     action = env.action_space.sample()
     records = targets(agent, Record(env.upcoming(1)[0], action, float(env.serve(np.array([action])).feedback[0])))
-    sums, sent = agent.coins(agent.belief.norms), []
+    sums, sent = agent.sums, []
     for record in records.values():
         agent.rng = np.random.default_rng(3)
         sent.append(agent.randomize(record.context[None], np.array([record.action]), np.array([record.feedback]))[0])
@@ -37,7 +37,7 @@ def test_the_bits_of_any_two_records_are_as_near_as_the_coins_need(env_id: str, 
 
 def test_coins_follow_the_norm_of_theta() -> None:
     agent: Any = make(NAME, environment(LINEAR, 60), seed=0)
-    few, many = agent.coins((0.0,)).coins, agent.coins((5.0,)).coins
+    few, many = (agent.coins(logistic.sensitivity([norm])).coins for norm in (0.0, 5.0))
     ratio = logistic.sensitivity([5.0]) / logistic.sensitivity([0.0])
     assert 0.8 * ratio**2 < many / few <= ratio**2 * 1.2
 

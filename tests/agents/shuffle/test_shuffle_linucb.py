@@ -19,6 +19,7 @@ from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack
 from privbandit_agents.privacy.randomizers.coins import CoinSums, shift_of
+from privbandit_agents.shuffle.batches import protocol
 from privbandit_agents.shuffle.shuffle_linucb import ShuffleLinUCB
 from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.runs import environment
@@ -219,8 +220,10 @@ def test_an_audit_refutes_missing_coins_and_not_the_right_number(share: float, m
         return dataclasses.replace(sums, coins=math.ceil(share * sums.coins))
 
     monkeypatch.setattr(CoinSums, "from_epsilon", fewer)
+    protocol.cache_clear()
     game = Quick(NAME, {"epsilon": 4.0})
     found = audit(game, 6000, np.random.default_rng(0), 0.999)
+    protocol.cache_clear()
     assert found.refuted == (share < 0.4)
     assert found.presumed is not None and found.presumed.refuted == (share < 1)
 

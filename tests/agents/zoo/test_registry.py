@@ -95,6 +95,24 @@ def test_a_window_of_linucb_and_growth_exclude_each_other() -> None:
         make("reward-dp-linucb", gym.make(LINEAR), window=9)
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_entry_says_what_is_built(name: str) -> None:
+    """Families are those that it can play; notion and arithmetic those of its promise; secure noise is taken or not."""
+    entry, worlds = AGENTS[name], {family: gym.make(env_id, horizon=100) for family, env_id in FAMILIES.items()}
+    assert {family for family, env in worlds.items() if can_play(name, env)} == set(entry.families)
+    env = worlds[entry.families[0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        promise = make(name, env, seed=0).guarantee
+        try:
+            secure = make(name, env, epsilon=1.0, noise="secure").guarantee
+        except (TypeError, ValueError) as error:
+            assert not entry.secure or "take a larger budget" in str(error) or "exact" in str(error), error
+        else:
+            assert entry.secure and secure.notion == entry.notion
+    assert promise.notion == entry.notion and (entry.notion == "none" or promise.arithmetic == entry.arithmetic)
+
+
 def test_non_private_agents_say_so() -> None:
     assert make("linucb", gym.make(LINEAR)).guarantee.notion == "none"
 

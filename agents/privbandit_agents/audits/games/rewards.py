@@ -1,6 +1,7 @@
 """Audits of joint agents that learn from rewards: many canaries in a run, and every release is read."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import Array
+from privbandit_agents.privacy.mechanisms.counters import Counter
 
 DIM, CANARIES = 8, 16
 UNITS: Array = np.eye(DIM, dtype=np.float32)
@@ -17,7 +19,8 @@ UNITS: Array = np.eye(DIM, dtype=np.float32)
 def of_estimates(agent: Any, released: Floats) -> Floats:
     """Return the moments in releases (users, d, models (d + 1)), whose last columns are the estimates."""
     users, dim, _ = released.shape
-    units = np.array([agent.counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
+    counter = agent.schedule.counter
+    units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
     thetas = released.reshape(users, dim, -1, dim + 1)[..., -1].swapaxes(1, 2).reshape(users, -1)
     return np.asarray(thetas * units[:, None] * (agent.config.shift * 2 * np.sqrt(dim)))
 
@@ -50,11 +53,12 @@ class RewardGame(AgentGame):
     users: int = 2 * CANARIES
     blocks: int = 1  # models of arms
     moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
+    counter: Callable[[Any], Counter] = attrgetter("schedule.counter")
 
     def prepare(self) -> None:
         places = np.arange(self.canaries)
         columns = places // DIM % self.blocks * (DIM + 1) + places % DIM
-        self.decoder = Decoder.of(self.agent(0).counter, self.users, places, columns)
+        self.decoder = Decoder.of(self.counter(self.agent(0)), self.users, places, columns)
         self.covers = self.decoder.covers
 
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -104,3 +108,4 @@ class Steps(RewardGame):
     unseen = "larger batches, random features, and other pairs of records"
     settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
     moments = staticmethod(of_steps)
+    counter = attrgetter("counter")

@@ -26,6 +26,10 @@ AGAIN = (
 )
 
 
+PLAIN = str.maketrans({"|": "&#124;", "&": "&amp;", "<": "&lt;", "[": "&#91;", "\n": " "})
+"""Letters that mean something in a cell of Markdown, as they are written when they mean nothing."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows and columns, as text and with all digits.
@@ -48,8 +52,8 @@ class Table:
     def markdown(self) -> str:
         rule = ["---" if column in self.left else "---:" for column in self.words.columns]
         lines = [self.words.columns, rule, *self.words.iter_rows()]
-        rows = "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
-        return (f"{self.title}\n\n" if self.title else "") + rows + self.note
+        rows = "".join(f"| {' | '.join(cell.translate(PLAIN) for cell in line)} |\n" for line in lines)
+        return (f"{self.title.translate(PLAIN)}\n\n" if self.title else "") + rows + self.note
 
     @property
     def latex(self) -> str:
@@ -84,6 +88,7 @@ def write_tables(tables: Sequence[Table], folder: Path, name: str) -> None:
 def latex_text(text: str) -> str:
     """Return a text as LaTeX writes it."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    special |= {"[": "{[}", "\n": " "}  # a bracket that begins a row is an option of the row before
     return "".join(special.get(letter, f"\\{letter}" if letter in "&%$#_{}" else letter) for letter in text)
 
 

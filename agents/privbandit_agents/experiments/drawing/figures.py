@@ -151,10 +151,11 @@ def composed(
     styles = styles_of(every)
     longest = max(len(named(spec, line)) for lines in every for line in lines)
     labels = max(len(lines) + len(panel.references) for panel, lines in kept)
-    figure, axes = empty_picture(len(kept), longest, labels, size)
+    crowded = labels > 50  # the figure would be a column of labels
+    figure, axes = empty_picture(len(kept), longest, 0 if crowded else labels, size)
     with matplotlib.rc_context(style(size)):
         for axis, (panel, lines) in zip(axes, kept, strict=True):
-            draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles, labelled=not narrow(size))
+            draw_panel(axis, with_logarithms(spec, lines), panel, lines, styles, labelled=not (crowded or narrow(size)))
         write_title(figure, spec.title, stamp)
         if narrow(size):
             names = {named(spec, line): styles[line.label] for lines in every for line in lines}
@@ -163,6 +164,7 @@ def composed(
             fit_text(figure, axes)
             return figure
         words = [caption(every, "band" if spec.x == "users" else "interval", unit), *told]
+        words += [f"{labels} lines, which the table names"] * crowded
         write_caption(figure, "; ".join(words), every)
     return figure
 

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from privbandit_agents.experiments.analysis.statistics import student_interval
 from privbandit_agents.experiments.names import canonical
@@ -48,6 +49,9 @@ class Record:
             return np.zeros(seeds)
         regrets = self.regrets.get(task.name, {}).get(budget)
         return None if not regrets else task.scores(regrets)
+
+
+SCHEMA = TypeAdapter(Record)
 
 
 def record_of(agent: str, found: Iterable[tuple[Task, str, Sequence[Finished], str]]) -> Record:
@@ -90,11 +94,13 @@ def as_json(record: Record, suite: Suite) -> JSON:
 
 
 def from_json(told: Mapping[str, Any]) -> Record:
+    """Return a record; a ValueError of pydantic names a part of another type."""
     regrets = {
         task: {budget: found["regret"] for budget, found in by_budget.items()}
         for task, by_budget in told["tasks"].items()
     }
-    return Record(told["agent"], told["notion"], regrets, told["promises"], told["refused"], told["users_a_second"])
+    parts = told["agent"], told["notion"], regrets, told["promises"], told["refused"], told["users_a_second"]
+    return SCHEMA.validate_json(json.dumps(dict(zip(Record.__match_args__, parts, strict=True))), strict=True)
 
 
 def made() -> JSON:

@@ -8,22 +8,19 @@ project's own. Steps by noisy Hessians are those of Arun Ganesh, Mahdi Haghifam,
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context, next_change
-from privbandit_agents.base.arms import ArmModels, optimistic_scorer
-from privbandit_agents.base.rows import Products, blocks
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.arms import optimistic_scorers
 from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
+from privbandit_agents.joint.linear.schedules import Batches
+from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import GaussianSettings
-from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions import logistic
-from privbandit_agents.privacy.contributions.moments import packed_size, packed_sum
-from privbandit_agents.privacy.contributions.moments import sensitivity as with_rounding
-from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_agents.privacy.contributions.moments import packed_sum
 
 Radius = Annotated[float, Within(1e-6, logistic.FARTHEST)]
 
@@ -47,7 +44,7 @@ class Config(GaussianSettings):
     bonus_scale: NonNegative = 0.5
 
 
-class JDPGLM(ArmModels, CentralAgent[Config, Array]):
+class JDPGLM(SummedRecords[Config]):
     """Batches of users, each used once: noisy gradients and Hessians of their likelihood correct theta.
 
     Algorithm:
@@ -78,67 +75,33 @@ class JDPGLM(ArmModels, CentralAgent[Config, Array]):
     """
 
     Config = Config
-    gaussian = True
-    plays = staticmethod(arms_or_context)
+    proof = "docs/privacy/logistic-steps.md"
 
     def begin(self) -> None:
-        config, self.dim = self.config, self.width
-        self.rho = config.concentrated()
-        self.ledger = config.ledger()
-        size = self.models * packed_size(self.dim)
-        self.guarantee = config.guarantee("docs/privacy/logistic-steps.md", arithmetic=config.arithmetic(size))
-        self.rng_noise = self.rng.spawn(1)[0]
-        self.belief = logistic.Belief(self.models, self.dim)
-        self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
-        self.epoch = Products(self.dim + 1, self.models)
-        wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.rho))
-        latest = config.counted(config.horizon or 10_000) / 4
-        self.users, self.batch = 0, 0
-        self.ends = config.first or max(1, math.ceil(min(wanted, latest)))
-        self.mechanism(self.ends)  # refuses a budget that is too small, before anybody comes
+        self.belief = logistic.Belief(self.models, self.width)
+        super().begin()
 
-    def select_action(self, context: Array) -> Action:
-        """Return argmax of x . theta + bonus |x|_(P^-1), which are 0 in the first batch: any arm."""
-        chosen: Action = self.optimistic(context, self.release)
-        return chosen
+    def scheduled(self) -> Schedule:
+        wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.config.concentrated()))
+        latest = self.config.counted(self.config.horizon or 10_000) / 4
+        return Batches(self, self.config.first or max(1, math.ceil(min(wanted, latest))))
 
-    def settled(self, context: Array) -> Action:
-        """Return argmax of x . theta, for users who are not counted."""
-        chosen: Action = self.greedy(context, self.release)
-        return chosen
+    @property
+    def moved(self) -> float:
+        return logistic.sensitivity(self.belief.norms)
 
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Add up the derivatives of the batch's users; release a new theta when it ends."""
-        released = None
-        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
-            features, learned, models = self.regressed(x, arms, rewards)
-            answers = (learned + 1) / 2 if self.shared_context else learned
-            rows, scores = logistic.factors(features, answers, self.belief.theta[models])
-            self.epoch.add(np.concatenate([rows, scores[:, None]], axis=1), models)
-            self.users += len(rewards)
-            if self.users == self.ends:
-                released = self.release = self._learned()
-        return released
+    def rows(self, features: Array, rewards: Array, models: Array | int) -> Array:
+        """Return (sqrt(h) x, r / sqrt(h)), whose products are the Hessian and the gradient, within their bounds."""
+        answers = (rewards + 1) / 2 if self.shared_context else rewards
+        rows, scores = logistic.factors(features, answers, self.belief.theta[models])
+        return np.concatenate([rows, scores[:, None]], axis=1)
 
-    def frozen_rounds(self) -> int:
-        return self.ends - self.users
+    def term(self, products: Array) -> Array:
+        return np.concatenate([packed_sum(one, logistic.WEIGHT) for one in products])
 
-    def mechanism(self, users: int) -> GridGaussian:
-        """Return the mechanism that releases the sum of a batch of ``users`` at the present theta."""
-        moved = with_rounding(users, Products.AT_ONCE, logistic.sensitivity(self.belief.norms))
-        return GridGaussian.from_rho(self.rho, moved, self.config.noise, self.models * packed_size(self.dim))
-
-    def _learned(self) -> Array:
-        """Release the batch's derivatives; return the scorer of all of them, and open the next batch."""
-        exact = np.concatenate([packed_sum(one, logistic.WEIGHT) for one in self.epoch.take()])
-        mechanism = self.mechanism(self.ends)
-        self.ends = next_change(self.users, 1.5)  # half as many again
-        draw, cost = partial(mechanism.release, exact, self.rng_noise), gaussian_dp(self.rho)
-        noisy = self.publish(mechanism, exact, draw, cost, self.ledger.group + 1)
-        self.belief.learn(noisy, mechanism.sigma, self.config.radius)
-        self.batch += 1
-        pairs = zip(self.belief.precision, self.belief.theta, strict=True)
-        return np.hstack([optimistic_scorer(p, theta, self.config.bonus_scale) for p, theta in pairs])
+    def learned(self, noisy: Array, sigma: float, users: int) -> Array:
+        self.belief.learn(noisy, sigma, self.config.radius)
+        return optimistic_scorers(self.belief.precision, self.belief.theta, self.config.bonus_scale)
 
     def predict(self, contexts: Array) -> Array | None:
         """Return the mean rewards of the arms, shape (m, K); None if arms share a context."""

@@ -47,7 +47,7 @@ class PersonMeans(Seen):
         size: of a vector.
 
     Attributes:
-        slots: the places of the people who came last, -1 for those who do not count.
+        slots: the places of the people of the next visits, -1 for those who do not count.
         sums: of the vectors of each, shape (m, size) for the m people so far.
         visits: how many they are, shape (m,).
         done: whether nothing will be released any more.
@@ -107,8 +107,9 @@ class PersonMeans(Seen):
             self.sums, self.visits = grown
         return records
 
-    def add(self, slots: Array, vectors: Array) -> None:
-        """Add vectors (n, size) to the sums of their people."""
+    def add(self, vectors: Array) -> None:
+        """Add the vectors (n, size) of the next visits that were ``taken`` to the sums of their people."""
+        slots, self.slots = np.split(self.slots, [len(vectors)])
         counts = slots >= 0
         np.add.at(self.sums, slots[counts], vectors[counts])
         np.add.at(self.visits, slots[counts], 1)

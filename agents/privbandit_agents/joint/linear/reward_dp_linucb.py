@@ -12,10 +12,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import ONE_REWARD, REWARD, Array, Guarantee
+from privbandit_agents.base.agent import ONE_REWARD, REWARD, Array
 from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
+from privbandit_agents.joint.linear.schedules import Epochs
+from privbandit_agents.joint.linear.sums import Schedule
 from privbandit_agents.privacy.contributions.moments import sanitise_apart
 
 PROTECTS = f"{REWARD}, from all who see every context and every action, which are not protected"
@@ -56,25 +58,23 @@ class RewardDPLinUCB(JDPLinUCB):
     """
 
     Config = Config
+    proof = "docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md"
 
     def begin(self) -> None:
         super().begin()
         self.gram = np.zeros((self.models, self.dim, self.dim))
+        self.guarantee = dataclasses.replace(self.guarantee, notion="reward", neighbours=ONE_REWARD, protects=PROTECTS)
 
-    def promise(self) -> Guarantee:
-        joint = self.promised("docs/privacy/reward-privacy.md and docs/privacy/continual-counting.md")
-        return dataclasses.replace(joint, notion="reward", neighbours=ONE_REWARD, protects=PROTECTS)
+    def scheduled(self) -> Schedule:
+        return Epochs(self, self.config.horizon or 100_000)
 
     @property
     def counted(self) -> int:
         return self.models * self.dim
 
-    @property
-    def may_stretch(self) -> bool:
-        return False
-
-    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
-        return sanitise_apart(features, rewards)
+    def cleaned(self, rows: Array) -> Array:
+        features, rewards = sanitise_apart(rows[:, :-1], rows[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
 
     def term(self, products: Array) -> Array:
         self.gram += products[:, :-1, :-1]

@@ -56,13 +56,13 @@ class Descent:
 
     @property
     def left(self) -> int:
-        return self.schedule.batch - self.waiting
+        return max(self.schedule.batch - self.waiting, 1)  # also after an interrupted step
 
     def add(self, gradients: Floats) -> None:
         """Take in gradients (n, D) of at most ``left`` users, in order; step when the batch is full."""
         self.total = added(self.total, gradients)
         self.waiting += len(gradients)
-        if not self.left:
+        if self.waiting >= self.schedule.batch:
             self.move()
 
     def move(self) -> None:

@@ -46,13 +46,13 @@ class Filters:
 
     @property
     def left(self) -> int:
-        return self.batch - self.waiting
+        return max(self.batch - self.waiting, 1)  # also after an interrupted lesson
 
     def add(self, estimates: Floats) -> None:
         """Take in estimates (n, m) of at most ``left`` users, in order; learn when the batch is full."""
         self.total = added(self.total, estimates)
         self.waiting += len(estimates)
-        if not self.left:
+        if self.waiting >= self.batch:
             self.learn()
 
     def learn(self) -> None:

@@ -4,6 +4,7 @@ Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally
 2024, Algorithms 1 to 6.
 """
 
+import copy
 import math
 from typing import Literal
 
@@ -55,6 +56,7 @@ class LPLR(LocalAgent[Config, Array]):
     """
 
     Config = Config
+    oracle: Oracle
     total: Array
     reports_late = True
 
@@ -66,9 +68,8 @@ class LPLR(LocalAgent[Config, Array]):
         if not proven:
             self.warn_unproven()
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
-        self.oracle: Oracle = kind(config, self.context_shape[1], n_arms(self.action_space))
         self.users = 0
-        self.open_layer()
+        self.open_layer(kind(config, self.context_shape[1], n_arms(self.action_space)))
         promised = config.epsilon if proven else math.inf
         self.cost, self.ledger = pure(promised), Ledger(promised)
         # a published oracle checks widths by Laplace noise on real numbers
@@ -80,7 +81,7 @@ class LPLR(LocalAgent[Config, Array]):
         self.oracle.prepare()
 
     def frozen_rounds(self) -> int:
-        return self.layer_end - self.users
+        return max(self.layer_end - self.users, 1)
 
     def select_action(self, context: Array) -> Action:
         """Return one of the arms that are left, each as likely (Alg. 1, l. 10)."""
@@ -182,9 +183,11 @@ class LPLR(LocalAgent[Config, Array]):
         self.total = total
         self.users += users
         if self.users >= self.layer_end:
-            self.oracle.learn(self.total, self.users - self.layer_start)
-            self.open_layer()
+            oracle = copy.deepcopy(self.oracle)  # an interrupt leaves the layer as it was
+            oracle.learn(self.total, self.users - self.layer_start)
+            self.open_layer(oracle)
 
-    def open_layer(self) -> None:
-        self.total = np.zeros((self.oracle.randomizer.cells, self.oracle.randomizer.dim))
-        self.layer_start, self.layer_end = self.users, self.users + self.oracle.users()
+    def open_layer(self, oracle: Oracle) -> None:
+        total = np.zeros((oracle.randomizer.cells, oracle.randomizer.dim))
+        ends = self.users, self.users + oracle.users()
+        self.oracle, self.total, (self.layer_start, self.layer_end) = oracle, total, ends

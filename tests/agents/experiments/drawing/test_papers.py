@@ -1,5 +1,6 @@
 """Figures and tables for papers: fonts, a column's size, LaTeX."""
 
+import re
 import stat
 import sys
 from pathlib import Path
@@ -101,6 +102,34 @@ def test_tables_are_tabulars_of_latex() -> None:
     assert lines[0] == r"\begin{tabular}{lr}" and lines[2] == r"    agent & regret \\"
     assert lines[4:6] == [r"    a\_b & 1 $\pm$ 2 \\", r"    c \& d & 30 \% \\"]
     assert latex_text("~^\\{}") == r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\}"
+
+
+def test_a_figure_of_very_many_lines_leaves_their_names_to_the_table() -> None:
+    many = drawn(tuple(f"linucb alpha={place}" for place in range(200)), None)
+    width, height = many.get_size_inches()
+    assert width < 7 and height < 5 and not many.axes[0].texts
+    assert "200 lines, which the table names" in many._supxlabel.get_text()  # type: ignore[attr-defined]
+
+
+HOSTILE = ["[1em] x", "\\input{/etc/passwd}", "$\\write18{rm x}$", "a\n\nb", "%", "}", "\\end{tabular}", "#1 & ^^5c ~"]
+
+
+def test_names_from_data_are_no_commands_of_latex_and_no_markup_of_markdown() -> None:
+    """All that begins a command, a group, a comment, mathematics or an option of a row is escaped."""
+    words = pl.DataFrame({"agent": HOSTILE, "regret": HOSTILE[::-1]})
+    rows = Table(words, words).latex.splitlines()[4:-2]
+    assert len(rows) == len(HOSTILE)
+    for row in rows:
+        cells = row.strip().removesuffix(r" \\")
+        for known in (r"\textbackslash{}", r"\textasciicircum{}", r"\textasciitilde{}", "{[}"):
+            cells = cells.replace(known, "")
+        assert len(re.findall(r"(?<!\\)&", cells)) == 1 and not cells.startswith("[")
+        assert not re.search(r"\\[^&%$#_{}]|(?<!\\)[%$#_{}^~]", cells), row
+    hostile = ["<script>x</script>", "[a](javascript:b)", "a | b", "c\n\n# d", "&lt;"]
+    words = pl.DataFrame({"agent": hostile, "regret": hostile})
+    title, _, *lines = Table(words, words, title="<b>[x](http://y)").markdown.splitlines()
+    assert len(lines) == 2 + len(hostile) and all(line.count("|") == 3 for line in lines)
+    assert not re.search(r"[<\[]|&(?!amp;|lt;|#)", "".join((title, *lines)))
 
 
 FILE = """title: Two agents

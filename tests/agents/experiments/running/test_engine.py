@@ -269,7 +269,7 @@ register_agent("deadly", "deadly_agents:Deadly")
 )
 @pytest.mark.wide
 def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
-    engine: Engine, slow_agents: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, slow_agents: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if engine.kind == "dask":
         pytest.importorskip("distributed")
@@ -281,6 +281,7 @@ def test_a_trial_that_kills_its_worker_fails_and_the_others_do_not(
     results, failures = run_jobs(trials, slow_agents / "out", engine)
     assert list(results) == [trial.name for trial in MIXED[:2]]
     assert [failure.job for failure in failures] == trials[:1] and "a worker process died" in failures[0].error
+    assert not any(capfd.readouterr()), "the death of a worker is told as a failure, and in no other words"
     AGENTS.pop("deadly", None)
     sys.modules.pop("deadly_agents", None)
 

@@ -56,6 +56,14 @@ def test_a_world_that_changed_is_refused_by_name(key: str, value: object) -> Non
         replace(SUITE, tasks={**SUITE.tasks, "linear-small": changed}).check()
 
 
+@pytest.mark.parametrize("key", ["agent", "notion", "tasks", "promises", "refused", "users_a_second"])
+def test_a_record_with_a_part_of_another_type_is_refused_by_name(key: str) -> None:
+    told = as_json(references()["uniform"], SUITE)
+    assert from_json(told) == references()["uniform"]
+    with pytest.raises(ValueError, match="regrets" if key == "tasks" else "speed" if key[0] == "u" else key):
+        from_json({**told, key: {"t": {"1": {"regret": ["x"]}}} if key == "tasks" else ["x"]})
+
+
 def test_a_pin_tells_a_change_in_the_sixth_digit_from_none() -> None:
     task = SUITE.tasks["clicks-small"]
     first, second = task.pin

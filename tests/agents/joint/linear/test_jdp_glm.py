@@ -9,6 +9,7 @@ import pytest
 from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.base.publish import Publication
+from privbandit_agents.joint.linear.schedules import mechanism_for
 from privbandit_agents.privacy.contributions import logistic
 from privbandit_agents.testing.runs import same_state
 
@@ -45,15 +46,17 @@ def test_a_batch_is_one_release_of_the_whole_budget(env_id: str) -> None:
     agent = agent_of(env_id, first=50)
     told = published(agent, records(T, env_id))
     assert [one.group for one in told] == list(range(len(told))) and agent.users == T
-    assert agent.batch == len(told) == 7 and agent.ends == 863, "50, 75, 113, 170, 255, 383, 575 users, and 863"
+    ends = "50, 75, 113, 170, 255, 383, 575 users, and 863"
+    assert agent.schedule.batch == len(told) == 7 and agent.schedule.ends == 863, ends
     assert agent.ledger.spent_epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
 
 def test_noise_follows_the_norm_of_theta() -> None:
     agent = agent_of()
-    flat = agent.mechanism(100).sigma
+    flat = mechanism_for(agent, 100, agent.moved).sigma
     agent.belief.theta[0, 0] = 5.0
-    assert agent.mechanism(100).sigma / flat == pytest.approx(logistic.sensitivity([5.0]) / logistic.sensitivity([0.0]))
+    ratio = logistic.sensitivity([5.0]) / logistic.sensitivity([0.0])
+    assert mechanism_for(agent, 100, agent.moved).sigma / flat == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])
@@ -75,7 +78,7 @@ def test_replacing_any_record_moves_the_sum_within_its_noise(env_id: str) -> Non
     bound = logistic.sensitivity([2.0] * agent.models)
     assert 0.5 * bound < max(moves) <= bound
     sigmas = {mechanism.sigma for mechanism in mechanisms}
-    assert len(sigmas) == 1 and math.sqrt(2 * agent.rho) * sigmas.pop() >= bound
+    assert len(sigmas) == 1 and math.sqrt(2 * agent.guarantee.rho) * sigmas.pop() >= bound
 
 
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])

@@ -7,7 +7,7 @@ from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.publish import Publication
-from privbandit_agents.joint.linear.jdp_linucb import Config
+from privbandit_agents.joint.linear.schedules import Epochs
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, WEIGHED, pack, packed_sum
 from privbandit_agents.privacy.vectors import svec
@@ -58,12 +58,12 @@ def test_users_may_be_grouped_at_will(counter: str) -> None:
 def test_a_group_that_is_refused_leaves_no_trace(n: int) -> None:
     agent = agent_of()
     agent.update(*records(T - 1))
-    before, generator = without_generators(agent), agent.counter.rng.bit_generator.state
+    before, generator = without_generators(agent), agent.schedule.counter.rng.bit_generator.state
     with pytest.raises(RuntimeError, match=f"horizon of {T}"):
         agent.update(*records(n))
     with pytest.raises(ValueError, match="records must be"):
         agent.update(*records(1)[:2], np.ones(2))
-    assert same_parts(before, without_generators(agent)) and agent.counter.rng.bit_generator.state == generator
+    assert same_parts(before, without_generators(agent)) and agent.schedule.counter.rng.bit_generator.state == generator
     agent.update(*records(1))
     assert agent.users == T
 
@@ -72,7 +72,7 @@ def test_a_group_that_is_refused_leaves_no_trace(n: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_noise_covers_the_sensitivity_of_the_packed_moments(counter: str, epsilon: float) -> None:
     agent = agent_of(counter=counter, epsilon=epsilon)
-    promised, made = agent.guarantee, agent.counter
+    promised, made = agent.guarantee, agent.schedule.counter
     assert (SENSITIVITY * made.column_norm()) ** 2 / (2 * made.scale**2) <= promised.rho * (1 + 1e-9)
     assert agent.ledger.spent().as_rho() == promised.rho > epsilon_to_rho(epsilon, promised.delta)
     assert epsilon * (1 - 1e-6) <= agent.ledger.spent_epsilon(promised.delta) <= epsilon * (1 + 1e-6)
@@ -87,9 +87,15 @@ def test_a_counted_user_is_what_pack_makes_of_the_played_arm() -> None:
     contexts, actions, rewards = records(30)
     agent.update(contexts, actions, rewards)
     packed = pack(contexts[np.arange(30), actions], rewards)
-    n = len(agent.epoch.open)
-    assert 0 < n < agent.users and np.allclose(agent.counter.total, packed[:-n].sum(axis=0))
-    assert np.allclose(packed_sum(agent.epoch.take()[0]), packed[-n:].sum(axis=0))
+    epoch, n = agent.schedule.epoch, len(agent.schedule.epoch.open)
+    assert 0 < n < agent.users and np.allclose(agent.schedule.counter.total, packed[:-n].sum(axis=0))
+    assert np.allclose(packed_sum(epoch.take()[0]), packed[-n:].sum(axis=0))
+
+
+def epochs(growth: float, users: int) -> int:
+    schedule = agent_of().schedule
+    schedule.growth = growth
+    return int(schedule.terms(users))
 
 
 @pytest.mark.parametrize("growth", [1.000001, 1.001, 1.05, 1.5, 2.0, 10.0])
@@ -98,13 +104,13 @@ def test_the_counter_has_room_for_every_epoch_and_little_more(users: int, growth
     end, ended = 1, 0
     while end <= users:
         end, ended = next_change(end, growth), ended + 1
-    assert ended <= Config(growth=growth).epochs(users) <= 1.02 * ended
+    assert ended <= epochs(growth, users) <= 1.02 * ended
 
 
 def test_epochs_of_absurd_settings_are_counted_at_once() -> None:
-    assert 10**7 < Config(growth=1 + 1e-7).epochs(10**12) < 2e8
-    assert Config(growth=1 + 2e-9).epochs(10**15) < 3e13
-    assert Config(growth=1e9).epochs(10**8) == 1
+    assert 10**7 < epochs(1 + 1e-7, 10**12) < 2e8
+    assert epochs(1 + 2e-9, 10**15) < 3e13
+    assert epochs(1e9, 10**8) == 1
 
 
 def test_groups_that_cross_products_and_epochs_change_no_bit() -> None:
@@ -125,7 +131,7 @@ def test_the_release_is_a_ridge_regression_without_noise() -> None:
     agent.update(contexts, actions, np.clip(rewards, -1, 1))
     x = contexts[np.arange(50), actions]
     theta = np.linalg.solve(x.T @ x + np.eye(D), x.T @ np.clip(rewards, -1, 1))
-    assert agent.refit_at == 51 and np.allclose(agent.release[:, -1], theta)
+    assert agent.schedule.ends == 51 and np.allclose(agent.release[:, -1], theta)
     assert np.array_equal(agent.release[:, :-1], np.zeros((D, D)))
 
 
@@ -174,18 +180,18 @@ def weak_run(users: int = 1500, **config: Any) -> tuple[Any, Any]:
 
 def test_batches_follow_where_a_direction_is_weak_and_nowhere_else() -> None:
     agent, problem = weak_run()
-    assert agent.batch > 4 and agent.counter.t < agent.counter.horizon
-    values, vectors = np.linalg.eigh(agent.stretch.T @ agent.stretch)
+    schedule = agent.schedule
+    assert schedule.batch > 4 and schedule.counter.t < schedule.counter.horizon
+    values, vectors = np.linalg.eigh(schedule.stretch.T @ schedule.stretch)
     weak = problem.rotation[:, 1]
     assert values[1] > 25 * values[0] and abs(vectors[:, 1] @ weak) > 0.9
-    assert np.sign(agent.theta @ weak) == np.sign(problem.theta @ weak)
-    assert agent.ledger.spent().as_rho() == agent.guarantee.rho == agent.counter.rho
+    assert np.sign(schedule.theta @ weak) == np.sign(problem.theta @ weak)
+    assert agent.ledger.spent().as_rho() == agent.guarantee.rho == schedule.counter.rho
     isotropic = agent_of(horizon=1000, epsilon=20.0)
     play(world(horizon=1000), isotropic, seed=1)
-    for other in (isotropic, weak_run(500, people=500)[0], weak_run(500, window=400)[0]):
-        assert other.batch == 0 and np.array_equal(other.stretch, np.eye(other.dim))
+    assert isotropic.schedule.batch == 0 and np.array_equal(isotropic.schedule.stretch, np.eye(isotropic.dim))
     rewards: Any = make("reward-dp-linucb", world())
-    assert rewards.may_stretch is False
+    assert type(weak_run(500, people=500)[0].schedule) is type(rewards.schedule) is Epochs
 
 
 def test_users_may_be_grouped_at_will_in_batches() -> None:
@@ -198,7 +204,7 @@ def test_users_may_be_grouped_at_will_in_batches() -> None:
     whole.update(*sent)
     for part in np.split(np.arange(900), [1, 2, 40, 97, 98, 500, 777]):
         parts.update(*(column[part] for column in sent))
-    assert whole.batch > 2 and same_state(whole, parts) and np.array_equal(whole.release, parts.release)
+    assert whole.schedule.batch > 2 and same_state(whole, parts) and np.array_equal(whole.release, parts.release)
 
 
 @pytest.mark.parametrize("user", [10, 120])
@@ -212,7 +218,7 @@ def test_a_user_of_the_counter_or_of_a_batch_pays_once(user: int) -> None:
 @pytest.mark.parametrize(("declared", "enough"), [(WEIGHED, True), (SENSITIVITY, False)])
 def test_the_noise_of_a_batch_covers_root_5(declared: float, enough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short record against a long one in its direction: noise for the 2 of ``pack`` is refuted."""
-    monkeypatch.setattr("privbandit_agents.joint.linear.jdp_linucb.WEIGHED", declared)
+    monkeypatch.setattr("privbandit_agents.joint.linear.schedules.WEIGHED", declared)
     register("weak/Turned-v0", f"{__name__}:WeakProblem")
     agent: Any = make("jdp-linucb", gym.make("weak/Turned-v0", horizon=900), seed=0, epsilon=20.0)
     seen: list[Publication] = []

@@ -57,7 +57,7 @@ def test_an_adversary_reads_the_features_of_a_user_without_a_reward() -> None:
     for axis in (0, 1):
         agent: Any = make(NAME, world(), seed=0, epsilon=1e-3)
         agent.update(np.tile(np.eye(3)[axis], (3, 1)), 0, 0.0)
-        assert not agent.counter.total.any()
+        assert not agent.schedule.counter.total.any()
         released.append(agent.release)
     assert not np.allclose(*released)
 

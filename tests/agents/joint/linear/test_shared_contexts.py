@@ -38,7 +38,7 @@ def test_each_arm_has_a_ridge_regression_of_its_own_users(name: str) -> None:
     for arm in range(K):
         z, y = with_intercept(contexts[actions == arm]), 2 * clicks[actions == arm] - 1
         scores.append(probe @ np.linalg.solve(z.T @ z + np.eye(D + 1), z.T @ y))
-    assert agent.refit_at == 51
+    assert agent.schedule.ends == 51
     seen = rng(1).standard_normal((400, D))
     assert np.array_equal(agent.select_action(seen), np.argmax(scores, axis=0))
 
@@ -64,9 +64,8 @@ def test_replacing_any_record_moves_a_term_by_at_most_two(odd: float) -> None:
     terms = []
     for row in range(60):
         sent = agent.records_of(contexts[row], int(actions[row]), clicks[row])
-        features, rewards, models = agent.regressed(*sent)
-        agent.epoch.add(np.column_stack(agent.clipped(features, rewards)), models)
-        terms.append(agent.term(agent.epoch.take()))
+        agent.schedule.add(agent, *agent.regressed(*sent))
+        terms.append(agent.term(agent.schedule.epoch.take()))
     apart = np.linalg.norm(np.subtract.outer(terms, terms).diagonal(axis1=1, axis2=3), axis=-1)
     assert len(terms[0]) == agent.counted == K * packed_size(D + 1)
     assert 1.5 < apart.max() <= 2 and np.isfinite(apart).all()

@@ -40,9 +40,9 @@ def test_without_noise_the_joint_window_is_the_sum_of_its_users() -> None:
     x, a, y = records(env, 230)
     agent.update(x, a, y)
     played = x[np.arange(230), a].astype(np.float64)
-    assert agent.group == 2
-    assert np.allclose(agent.kept, pack(played[100:200], y[100:200]).sum(axis=0))
-    assert np.allclose(agent.noisy, pack(played[200:230], y[200:230]).sum(axis=0))
+    assert agent.schedule.group == 2
+    assert np.allclose(agent.schedule.kept, pack(played[100:200], y[100:200]).sum(axis=0))
+    assert np.allclose(agent.schedule.noisy, pack(played[200:230], y[200:230]).sum(axis=0))
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
@@ -71,7 +71,7 @@ def test_every_window_pays_the_whole_budget_and_no_user_pays_twice() -> None:
     env = world()
     agent: Any = make("sw-jdp-linucb", env, seed=0, epsilon=0.7, window=500)
     play(env, agent, 3000, seed=0)
-    assert agent.group == 5 and agent.ledger.spent_epsilon() == pytest.approx(0.7, rel=1e-6)
+    assert agent.schedule.group == 5 and agent.ledger.spent_epsilon() == pytest.approx(0.7, rel=1e-6)
 
 
 @pytest.mark.parametrize("pair", [("linucb", "sw-linucb"), ("jdp-linucb", "sw-jdp-linucb")])
@@ -98,17 +98,18 @@ def test_a_full_window_uses_every_term_that_its_counter_has_and_no_more(
     env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=2 * window + 3)
     agent: Any = make("sw-jdp-linucb", env, seed=0, window=window, growth=growth, counter=counter)
     x, a, y = np.zeros((window, 3, 2)), np.zeros(window, int), np.zeros(window)
-    first = agent.counter
+    schedule = agent.schedule
+    first = schedule.counter
     agent.update(x, a, y)
-    assert first.t == first.horizon and agent.counter is first and agent.frozen_rounds() == 1
+    assert first.t == first.horizon and schedule.counter is first and agent.frozen_rounds() == 1
     agent.update(x, a, y)
-    assert agent.counter is not first and agent.counter.t == agent.counter.horizon
+    assert schedule.counter is not first and schedule.counter.t == schedule.counter.horizon
     agent.update(x[:1], a[:1], y[:1])
-    assert agent.counter.t == 1
+    assert schedule.counter.t == 1
 
 
 def test_a_window_beyond_the_horizon_has_the_terms_of_one_counter() -> None:
     env = gym.make("privbandit/Linear-v0", n_arms=3, dim=2, horizon=500)
-    one, other = (make(name, env, seed=0) for name in ("sw-jdp-linucb", "jdp-linucb"))
-    assert vars(one)["counter"].horizon == vars(other)["counter"].horizon
-    assert vars(one)["counter"].scale == vars(other)["counter"].scale
+    agents: list[Any] = [make(name, env, seed=0) for name in ("sw-jdp-linucb", "jdp-linucb")]
+    one, other = (agent.schedule.counter for agent in agents)
+    assert one.horizon == other.horizon and one.scale == other.scale

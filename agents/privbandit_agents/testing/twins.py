@@ -152,6 +152,8 @@ def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
         public = encoded(before[0][path]) == encoded(before[1][path])
         moved = encoded(state_of(sources[0][path])) != encoded(before[0][path])
         assert not (public and moved), f"{path} draws {known}"
+    if any(one is None for one in made):
+        return
     drawn = [piece for piece in pieces(made[0]) if isinstance(piece, np.ndarray)]
     few = all(one.dtype.kind != "f" or bool((one == np.floor(one)).all()) for one in drawn)
     # a curator's whole numbers may well repeat, and those of devices with a large budget, or zeros
@@ -163,14 +165,14 @@ def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
 
 
 def first_made(env: Any, agent: Any, horizon: int, records: int) -> Any:
-    """Return the reports of users with so many records, or a curator's first release."""
+    """Return the reports of users with so many records, or a curator's next release; None if it makes none."""
     env.reset(seed=11)
     if isinstance(agent, CentralAgent):
         before, users = encoded(released(agent)), 2 * horizon
         while users > 0 and encoded(released(agent)) == before:
             serve(env, [agent], n := min(agent.frozen_rounds(), users))
             users -= n
-        return released(agent)
+        return None if encoded(released(agent)) == before else released(agent)
     contexts = env.upcoming(records)
     actions = np.asarray(agent.select_action(contexts))
     sent = agent.records_of(contexts, actions, env.serve(actions).feedback)

@@ -75,8 +75,6 @@ class Bet:
     """A bet against a claim, fixed by pilot runs: what guesses are worth, and what is known of their scatter.
 
     Attributes:
-        claim: that is bet against.
-        guess: that is made.
         known: right and wrong guesses and mean squares of pilot runs, shape (n, 3).
         together: whether both worlds of a run have one generator.
     """

@@ -52,7 +52,6 @@ class LocalGame(AgentGame):
     presumes = True
     servers: Callable[[AgentGame], Servers] = staticmethod(usual)
     pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
-    """Of records that are tried with each server."""
     easiest: Sequence[Pair] = ()
 
     def claimed(self) -> Claim:

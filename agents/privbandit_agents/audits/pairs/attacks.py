@@ -40,7 +40,6 @@ class Attack(NamedTuple):
     """One part of a record, replaced.
 
     Attributes:
-        name: of the attack, in words.
         part: 0, 1, 2: the context, the action, or the feedback.
         value: what stands in its place.
         harmless: NaN in its place, in the right shape.

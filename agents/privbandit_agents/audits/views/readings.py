@@ -46,8 +46,6 @@ class Readings(NamedTuple):
     """Statistics that two samples of actions and releases suggest.
 
     Attributes:
-        everything: of actions and releases, coordinate by coordinate.
-        layout: of the readings.
         center: of the releases' moves in the middle between the worlds, shape (D,).
         weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
         far: half of the difference of their means.

@@ -223,9 +223,7 @@ class Learned(NamedTuple):
 
     Attributes:
         chosen: the coordinates that it reads, those whose means or sizes differ most, shape (k,).
-        center: of each, shape (k,).
         scale: mean deviation of each, shape (k,).
-        weights: of all features.
     """
 
     chosen: NDArray[np.intp]

@@ -333,7 +333,7 @@ AGENTS: dict[str, Entry] = {
         CONTEXTS,
         Promised("joint", "exact", secure=True),
         audit="games.joint:FirstRelease",
-        runs=8000,
+        runs=12_000,
         audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
     "sw-jdp-linucb": ours(

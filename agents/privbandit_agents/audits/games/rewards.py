@@ -49,7 +49,7 @@ class RewardGame(AgentGame):
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
-    runs = 700
+    runs = 1500
     users: int = 2 * CANARIES
     blocks: int = 1  # models of arms
     moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
@@ -85,7 +85,7 @@ class Blocks(RewardGame):
     pair = "reward 1 or 0 of an arm, at a unit vector"
     seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"
     world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
-    runs = 450
+    runs = 600
     blocks = 2
 
 

@@ -93,9 +93,9 @@ def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[A
 
 def nothing_kept(agent: Any, before: Parts) -> None:
     """Fail if an agent that made reports has another state than before."""
-    kept = ", self.".join(differing_parts(before, parts(agent)))
-    said = f"randomize() changed more than rng: self.{kept}, which is the server's; change it in absorb() alone"
-    assert not kept, f"{said}, or name in fixed what is the devices'"
+    kept = differing_parts(before, parts(agent))
+    assert "rng" not in kept, "fixed does not name rng, so that the server saves the devices' key"
+    assert not kept, f"randomize() changed more than rng: self.{', self.'.join(kept)}; change it in absorb() alone"
 
 
 def agree(agent: Any, twin: Any, what: str) -> None:

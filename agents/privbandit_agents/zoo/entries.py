@@ -383,14 +383,6 @@ AGENTS: dict[str, Entry] = {
         audit="games.sparse:SparseGame",
         audited={"selection": 0.05},
     ),
-    "clipped-iht": ours(
-        "joint.sparse.clipped_iht:ClippedIHT",
-        "sparse bandits by clipped contributions, jointly private",
-        LINEAR,
-        Promised("joint", "exact", secure=True),
-        audit=CHECKS,
-        successor="private-pursuit",
-    ),
     "private-pursuit": ours(
         "joint.sparse.pursuit.agent:PrivatePursuit",
         "sparse bandits by matching pursuit with private selection",

@@ -305,6 +305,15 @@ def test_a_weight_that_a_policy_cannot_have_does_not_widen_its_interval() -> Non
     assert alone.high - alone.low > spread.high - spread.low
 
 
+@pytest.mark.parametrize("off", [-1.0, 2.0])
+def test_a_model_beyond_the_rewards_leaves_rows_of_weight_0_possible(off: float) -> None:
+    """All five users got the policy's arm by chance, so that nothing corrects the model: the interval is wide."""
+    clicks = np.array([0.0, 1, 0, 1, 0])
+    log = Log(np.ones((5, 1)), np.zeros(5, int), clicks, np.full(5, 0.5), clicks, np.zeros(5))
+    found = dr(log, np.tile([1.0, 0], (5, 1)), lambda contexts: np.full((5, 2), off))
+    assert found.value == pytest.approx(0.8 - off) and found.high - found.low > 0.2
+
+
 def test_people_who_return_make_rows_count_less() -> None:
     """200 people of 20 visits, half of whom always click: 4000 rows say as much as 200."""
     clicks = np.repeat(np.arange(200) % 2, 20).astype(float)

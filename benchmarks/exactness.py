@@ -225,7 +225,10 @@ def counters(options: Options) -> Iterator[Row]:
         env = gym.make("privbandit/Linear-v0", dim=dim, horizon=users)
         for epsilon in (1.0,) if options.quick else (0.5, 1.0, 4.0):
             agent: Any = make(name, env, seed=1, epsilon=epsilon)
-            counter, told = agent.counter, f"{name}, {dim} features, {users:,} users, epsilon={epsilon:g}"
+            counter, told = (
+                getattr(agent, "schedule", agent).counter,
+                f"{name}, {dim} features, {users:,} users, epsilon={epsilon:g}",
+            )
             worst = 2 * agent.clip if name == "dp-dqn" else 2.0
             moved = (worst_sum(agent) + 2 * rounding(counter.horizon) * counter.mass) * counter.column_norm()
             moved += step_of(counter.scale, FINER) * math.sqrt(counter.horizon * counter.dim)
@@ -243,7 +246,8 @@ def worst_sum(agent: Any) -> float:
     """Return a bound on how far replacing one record moves a term, as floats add it up in any order by blocks."""
     if hasattr(agent, "batch"):
         return gradient_sensitivity(agent.clip, agent.batch, agent.counter.dim)
-    users: int = agent.config.longest(min(getattr(agent.config, "window", agent.horizon), agent.horizon))
+    horizon = agent.schedule.horizon
+    users: int = agent.schedule.longest(min(agent.config.window or horizon, horizon))
     return SENSITIVITY + 4.0 * users * (Products.AT_ONCE + -(-users // Products.AT_ONCE) + 8) * 2.0**-53
 
 

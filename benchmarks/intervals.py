@@ -4,7 +4,7 @@
 the number of repetitions whose 95 % interval of ``privbandit cost`` has the agent's true reward, and how often the
 check is alarmed. ``--table estimates`` prints the coverage of the estimates of one policy as a CSV, over rates of
 clicks, rows an arm, arms and logging policies, and ``--table alarms`` the alarms of ``check_simulator`` where the model
-is the truth. ``--only 2`` takes two arms alone.
+is the truth. ``--only .2`` takes one rate alone.
 """
 
 import argparse
@@ -136,10 +136,11 @@ def clicks(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> t
 def estimates(rate: float, rows: int, arms: int, logging: str, repetitions: int) -> dict[str, object]:
     """Return the share of intervals that have the truth, of logs that are not refused, and the number of those."""
     hits, made = dict.fromkeys(("ips", "snips", "dr", "private_value"), 0), 0
+    alone = np.eye(arms)[np.zeros(rows * arms, int)]
+    law = lambda contexts: alone  # noqa: E731
     for seed in range(repetitions):
-        rng = default_rng([seed, rows, arms])
+        rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
         log, _, truth = clicks(rate, rows, arms, logging, rng)
-        law = lambda contexts: np.eye(arms)[np.zeros(len(contexts), int)]  # noqa: E731
         try:
             found = [estimator(log, law) for estimator in (ips, snips, dr)]
         except ValueError:
@@ -164,19 +165,20 @@ def alarms(rate: float, rows: int, arms: int, logging: str, repetitions: int) ->
     return {"logs": repetitions, "alarmed": off}
 
 
-def table(name: str, only: int | None, effort: int) -> None:
-    """Print a line for each cell, of as many logs as have ``effort`` rows, 50 to 120."""
-    measured, rates = (
-        (estimates, (0.001, 0.005, 0.02, 0.2)) if name == "estimates" else (alarms, (0.002, 0.02, 0.2, 0.5))
-    )
+def table(name: str, only: str, logs: int) -> None:
+    """Print a line for each cell, of ``logs`` logs or, if they are short, up to 2.5 times as many."""
+    rates = (0.001, 0.005, 0.02, 0.2) if name == "estimates" else (0.002, 0.02, 0.2, 0.5)
+    measured = estimates if name == "estimates" else alarms
     heads = ("rate", "rows an arm", "arms", "logging")
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for place, cell in enumerate(itertools.product(rates, ROWS, (only,) if only else ARMS, LOGGING)):
-        found = measured(*cell, min(120, max(50, effort // (cell[1] * cell[2]))))
-        if not place:
-            writer.writerow((*heads, *found))
-        writer.writerow((*cell, *found.values()))
-        sys.stdout.flush()
+    writer, first = csv.writer(sys.stdout, lineterminator="\n"), True
+    for cell in itertools.product(rates, ROWS, ARMS, LOGGING):
+        if not only or cell[0] in map(float, only.split(",")):
+            found = measured(*cell, min(5 * logs // 2, max(logs, 10_000 * logs // (cell[1] * cell[2]))))
+            if first:
+                writer.writerow((*heads, *found))
+            first = False
+            writer.writerow((*cell, *found.values()))
+            sys.stdout.flush()
 
 
 def main() -> None:
@@ -185,11 +187,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--table", choices=("estimates", "alarms"))
-    parser.add_argument("--only", type=int, help="arms")
-    parser.add_argument("--effort", type=int, default=600_000, help="rows of all logs of a cell")
+    parser.add_argument("--only", default="", help="rates")
+    parser.add_argument("--least", type=int, default=100, help="logs of a cell of the table")
     asked = parser.parse_args()
     if asked.table:
-        return table(asked.table, asked.only, asked.effort)
+        return table(asked.table, asked.only, asked.least)
     for name in asked.logs.split(","):
         for line in covered(name, asked.repetitions, asked.seeds):
             print(line, flush=True)

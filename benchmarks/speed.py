@@ -36,7 +36,6 @@ PLAYED: dict[str, dict[str, float | None]] = {
 }
 """Least speed of a run, its drawing included, as a share of the floor."""
 SPARSE: dict[str, Config] = {
-    "clipped-iht": {},
     "fliphat": {},
     "fliphat, tuned": {"M": 2, "eta": 0.5, "x_max": 2.0, "R": 2.0, "s": 5},
 }
@@ -75,7 +74,7 @@ STEPPED: dict[str, tuple[str, str, dict[str, float | None]]] = {
     "sparse": (
         "arms with features, 3 x 400",
         "linucb",
-        dict.fromkeys(("fliphat", "clipped-iht", "private-pursuit"), 1.2),
+        dict.fromkeys(("fliphat", "private-pursuit"), 1.2),
     ),
 }
 """By family: a world of other libraries, the agent whose steps are the unit, and what others cost of it at most."""
@@ -122,7 +121,6 @@ def sparse(options: Options) -> Iterator[Row]:
     for label, seconds in zip(SPARSE, times, strict=True):
         unit = f"of drawing, {1e6 * (seconds - drawn) / rounds:.2f} us a user"
         yield Row(f"{label} beside drawing", (seconds - drawn) / drawn, unit, at_most=1)
-    yield Row("clipped-iht with drawing, over drawing twice", times[0] / (2 * drawn), at_most=1.5)
 
 
 def steps(options: Options) -> Iterator[Row]:

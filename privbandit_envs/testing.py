@@ -137,16 +137,24 @@ def check_rewards(env_id: str, **kwargs: object) -> None:
 
 
 def check_units(env_id: str, **kwargs: object) -> None:
-    """Warns if rewards lie outside of the bounds that the environment declares, or of [-1, 1] if it declares none."""
+    """Warns if agents clip rewards or contexts of more than a twentieth of the users, beyond what is declared."""
     env = make(env_id, **{**kwargs, "horizon": 400})
-    low, high = (-1.0, 1.0) if env.units is None else env.units.rewards or (-np.inf, np.inf)
-    if isinstance(env.action_space, Assortments) or low == -np.inf:
+    if isinstance(env.action_space, Assortments):
         return
-    _, served = run(env, 15, np.stack([env.action_space.sample() for _ in range(400)]))
-    share = 100 * np.mean((served.feedback < low - 1e-9) | (served.feedback > high + 1e-9))
-    if share > 5:
-        lost = f"{share:.0f} % of rewards lie outside of [{low:g}, {high:g}], to which private agents clip"
-        warnings.warn(f"{lost}; declare public bounds in the family: units = Units(rewards=(low, high)).", stacklevel=3)
+    low, high = (-1.0, 1.0) if env.units is None else env.units.rewards or (-np.inf, np.inf)
+    contexts, served = run(env, 15, np.stack([env.action_space.sample() for _ in range(400)]))
+    beyond = (served.feedback < low - 1e-9) | (served.feedback > high + 1e-9)
+    lost = f"rewards lie outside of [{low:g}, {high:g}], to which private agents clip"
+    found = [(beyond, lost, "rewards=(low, high)")]
+    by_public = getattr(env, "public_data", None) is not None  # agents scale features of labels by these rows
+    if isinstance(env.observation_space, Box) and not by_public and (env.units is None or env.units.contexts is None):
+        beyond = (np.linalg.norm(contexts, axis=-1) > 3 * np.sqrt(contexts.shape[-1])).reshape(400, -1).any(axis=1)
+        lost = "contexts are longer than thrice features of unit variance, and private agents clip them"
+        found.append((beyond, lost, "contexts=scale"))
+    for beyond, lost, way in found:
+        if (share := 100 * beyond.mean()) > 5:
+            declare = f"declare public bounds in the family: units = Units({way})"
+            warnings.warn(f"{share:.0f} % of {lost}; {declare}.", stacklevel=3)
 
 
 def check_pickle(env_id: str, **kwargs: object) -> None:

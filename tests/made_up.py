@@ -12,7 +12,7 @@ from privbandit_agents.zoo.entries import AGENTS
 EPSILONS = (0.5, 1, 4)
 LOCAL, JOINT = (
     ("ldp-greedy", "ldp-sgd", "prec", "ldp-linucb"),
-    ("fliphat", "clipped-iht", "private-pursuit", "jdp-linucb"),
+    ("fliphat", "private-pursuit", "jdp-linucb"),
 )
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "privbandit/Linear-v0": ("uniform", "greedy", "linucb", "lints", *LOCAL),

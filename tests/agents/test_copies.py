@@ -197,12 +197,12 @@ def test_no_copy_shares_a_part_with_its_agent(name: str) -> None:
 
 def test_a_copy_of_a_curator_counts_by_itself() -> None:
     env = world("jdp-linucb")
-    agent = make("jdp-linucb", env)
+    agent: Any = make("jdp-linucb", env)
     twin = copy.copy(agent)
     contexts = env.upcoming(40)
     for one in (agent, twin):
         one.update(contexts, np.zeros(40, int), np.ones(40))
-    assert agent.users == twin.users == 40 and agent.counter.t == twin.counter.t > 0
+    assert agent.users == twin.users == 40 and agent.schedule.counter.t == twin.schedule.counter.t > 0
     assert twin.ledger is not agent.ledger and not np.array_equal(agent.release, twin.release)
 
 

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from privbandit_agents import make, play
 
-from privbandit_envs import ArmProblem, AsBandit, BanditEnv, register
+from privbandit_envs import ArmProblem, AsBandit, BanditEnv, Units, register, testing
 
 
 class Shop(ArmProblem):
@@ -42,6 +42,23 @@ def test_a_wrong_shape_names_the_method(wrong: dict[str, Any], sentence: str) ->
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         BanditEnv(Shop, horizon=50, **wrong).reset(seed=0)
     BanditEnv(Shop, horizon=50).reset(seed=0)
+
+
+class Years(Shop):
+    """Contexts from 0 to 80 years."""
+
+    def contexts(self, n: int, rng: np.random.Generator) -> Any:
+        return 80 * rng.random((n, 2))
+
+
+def test_the_check_of_an_environment_tells_of_contexts_in_raw_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "make", lambda _, **kwargs: BanditEnv(Years, **kwargs))
+    with pytest.warns(
+        UserWarning, match=r"^\d+ % of contexts are longer than thrice .*: units = Units\(contexts=scale\)"
+    ):
+        testing.check_units("")
+    monkeypatch.setattr(Years, "units", Units(contexts=80), raising=False)
+    testing.check_units("")
 
 
 def test_a_class_in_place_of_its_name_is_refused_with_the_name() -> None:

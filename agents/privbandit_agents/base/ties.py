@@ -16,10 +16,11 @@ from privbandit_agents.base.rows import Uniforms
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
-FEW = 16
+FEW = 40
 """So many values are quicker looked through as a list."""
 ROUNDING = 2.0**-40
 """By what share of the largest value others may be less and count as equal; 2^-18 of floats of 32 bits."""
+LESS, MORE = 1 - ROUNDING, 1 + ROUNDING
 
 
 class Ties:
@@ -71,21 +72,26 @@ def best(values: Array, ties: Ties) -> Any:
         values: shape (..., K).
         ties: of the agent; it says which arms are present.
     """
-    if values.ndim == 1 and ties.present is None and values.size <= FEW:
+    present = ties.present
+    if values.ndim == 1 and present is None and values.itemsize == 8:
         place = values.argmax()
-        others = values.tolist()
-        top = others.pop(place)
-        if top - max(others, default=-math.inf) > ROUNDING * abs(top) and values.itemsize == 8:  # false if one is NaN
+        if 1 < values.size <= FEW:
+            others = values.tolist()
+            top = others[place]
+            others.sort()
+            alone = others[-2] < top * (LESS if top > 0 else MORE)  # false if one is NaN
+        else:
+            alone = np.count_nonzero(values >= floor(values[place])) == 1
+        if alone:
             ties.users += 1
             return place
-    present, users = ties.present, values.size // values.shape[-1]
+    users = values.size // values.shape[-1]
     shown = values if present is None else np.where(present, values, -math.inf)
     chosen = shown.argmax(axis=-1)
-    least = floor(np.take_along_axis(shown, chosen[..., None], axis=-1))  # NaN if the largest is infinite or NaN
+    least = floor(shown.reshape(users, -1)[np.arange(users), chosen.ravel()]).reshape(*chosen.shape, 1)
     if np.count_nonzero(shown >= least) != users or np.isnan(least).any():
         equal = largest(values, present)
-        uniforms = ties.of(users).reshape(equal.shape[:-1])
-        nth = np.floor(uniforms * equal.sum(axis=-1))[..., None]
+        nth = np.floor(ties.of(users).reshape(chosen.shape) * equal.sum(axis=-1))[..., None]
         chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
     ties.users += users
     return chosen
@@ -93,18 +99,16 @@ def best(values: Array, ties: Ties) -> Any:
 
 def largest(values: Array, present: Array | None = None) -> Bools:
     """Return which arms have the largest value, shape (..., K); all that are present if there is none."""
-    there = ~np.isnan(values) if present is None else ~np.isnan(values) & np.asarray(present, bool)
-    top = np.where(there, values, -math.inf).max(axis=-1, keepdims=True)
-    equal = there & ((values >= floor(top)) | (values == top))
-    none = ~equal.any(axis=-1, keepdims=True)
-    return np.asarray(equal | (none if present is None else none & np.asarray(present, bool)))
+    here = np.ones(values.shape, bool) if present is None else np.asarray(present, bool)
+    there = here & ~np.isnan(values)
+    equal = there & (values >= floor(np.where(there, values, -math.inf).max(axis=-1, keepdims=True)))
+    return np.asarray(np.where(equal.any(axis=-1, keepdims=True), equal, here))
 
 
 def floor(top: Array) -> Array:
-    """Return from which value on others equal the largest, within rounding; NaN if it is infinite or NaN."""
-    share = ROUNDING if top.dtype != np.float32 else 2.0**-18
-    with np.errstate(invalid="ignore"):
-        return np.asarray(top - np.asarray(share, top.dtype if top.dtype.kind == "f" else float) * np.abs(top))
+    """Return from which value on others equal the largest, within rounding."""
+    share = 2.0**-18 if top.dtype == np.float32 else ROUNDING
+    return np.minimum(top * (1 - share), top * (1 + share))
 
 
 def one_of(equal: Bools, rng: Generator) -> int:

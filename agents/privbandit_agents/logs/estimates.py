@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 Model: TypeAlias = Callable[[Array], Array]
 Policy: TypeAlias = AnyAgent | Model | Array
 Steps: TypeAlias = Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
+Blocks: TypeAlias = Iterable[tuple[NDArray[np.int64], Floats]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | Non
             are the same, beyond [0, 1], and their range is unknown.
     """
     _, weights, largest = supported(log, policy, rng)
-    return estimate(log, weights, largest, np.zeros(1), np.zeros((1, 1)), weights * log.rewards, confidence)
+    return estimate(log, weights, largest, confidence)
 
 
 def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
@@ -119,34 +120,36 @@ def dr(
     law, weights, largest = supported(log, policy, rng)
     if law is None:
         raise TypeError("the log has sets, not arms: take ips or snips.")
+    blocks: Blocks
     if model is None:
         given = () if callable(policy) or isinstance(policy, Agent) else (law,)
         folds = crossed(log, default_rng(0) if rng is None else rng.spawn(1)[0], *given)
-        q = predictions(log, law.shape[1], in_turn(len(log)) if log.about.get("in_order") else folds)
+        blocks = predictions(log, law.shape[1], in_turn(len(log)) if log.about.get("in_order") else folds)
     else:
         q = np.asarray(model(log.contexts), np.float64)
-    if q.shape != law.shape or not np.isfinite(q).all():
-        raise ValueError(f"model must predict finite rewards of shape {law.shape}; got shape {q.shape}.")
-    expected = (law * q).sum(axis=1)
-    terms = expected + weights * (log.rewards - pick(q, log.actions))
-    return estimate(log, weights, largest, expected, q, terms, confidence)
+        if q.shape != law.shape or not np.isfinite(q).all():
+            raise ValueError(f"model must predict finite rewards of shape {law.shape}; got shape {q.shape}.")
+        blocks = [(np.arange(len(log)), q)]
+    found = np.full((4, len(log)), np.clip(0.0, *span_of(log)))
+    for rows, q in blocks:
+        found[:, rows] = np.vecdot(law[rows], q), pick(q, log.actions[rows]), q.min(axis=1), q.max(axis=1)
+    return estimate(log, weights, largest, confidence, found)
 
 
 def estimate(
-    log: Log, weights: Floats, largest: float, expected: Floats, q: Floats, terms: Floats, confidence: float
+    log: Log, weights: Floats, largest: float, confidence: float, q: Floats | tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 ) -> Estimate:
-    """Return the mean of terms, expected + w (r - q), with its interval."""
-    n = len(terms)
-    if n < 2:
-        raise ValueError(f"an interval needs at least 2 users; got {n}.")
+    """Return the mean of E q + w (r - q(chosen)) with its interval; q has these two, the least, and the largest one."""
+    n, (expected, chosen, least, most) = len(log), q
+    terms = expected + weights * (log.rewards - chosen)
     with np.errstate(over="ignore", invalid="ignore"):
         value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
     if not np.isfinite(error):
         raise ValueError("rewards over propensities are beyond all numbers: scale the rewards, or log with Explore.")
     low, high = span_of(log)
-    least = float((expected + largest * np.minimum(low - q, 0).min(axis=1)).min())
-    most = float((expected + largest * np.maximum(high - q, 0).max(axis=1)).max())
-    ends = interval(log, weights, terms, np.ones(n), (least, most, 1.0), (low, high), confidence)
+    lowest = np.min(expected + largest * np.minimum(low - most, 0.0))
+    highest = np.max(expected + largest * np.maximum(high - least, 0.0))
+    ends = interval(log, weights, terms, 1.0, (lowest, highest, 1.0), (low, high), confidence)
     return Estimate(value, error, *ends, confidence, n, effective(weights))
 
 
@@ -154,7 +157,7 @@ def interval(
     log: Log,
     weights: Floats,
     a: Floats,
-    b: Floats,
+    b: Floats | float,
     limits: tuple[float, float, float],
     span: tuple[float, float],
     confidence: float,
@@ -170,7 +173,7 @@ def interval(
         log: whose rewards count as clicks by their place in their range.
         weights: w, shape (n,).
         a: the terms that v does not move, shape (n,).
-        b: what v moves them by, shape (n,).
+        b: what v moves them by, shape (n,), or one number for all.
         limits: (l, u, c), so that a - v b lies in [l - v c, u - v c].
         span: within which v lies.
         confidence: of the interval, in (0, 1).
@@ -179,14 +182,14 @@ def interval(
     clicks = weights * ((log.rewards - low) / (high - low))
     misses = np.maximum(weights - clicks, 0.0)
     # rows count less if people return
-    off = a - a.sum() / b.sum() * b
+    off = a - a.mean() / np.mean(b) * b
     off = off if off.any() else weights
     shared = np.zeros(1) if log.people is None else np.bincount(log.people, off)
     rows = max(1.0, float(shared @ shared / (off @ off)))
     seen, missed = effective(clicks) / rows, effective(misses) / rows
     # the same terms, once each, in one order however the rows are
-    points, counts = np.unique(a + 1j * b, return_counts=True)
-    a, b, m = points.real, points.imag, counts / rows
+    points, counts = np.unique(a + 1j * b if np.ndim(b) else a, return_counts=True)
+    a, b, m = points.real, points.imag if np.ndim(b) else np.full(len(points), b), counts / rows
     value, both = float(m @ a / (m @ b)), seen + missed
     tail = (1 - failure(confidence=confidence)) / 2
     found = []
@@ -301,7 +304,7 @@ def law_of(log: Log, policy: Policy, rng: Generator | None = None) -> Floats:
     if not fits or (log.masks is not None and law.shape[1] > arms):
         raise ValueError(f"a policy must give {len(log)} users a probability for every arm; got shape {law.shape}.")
     sums = law.sum(axis=1)
-    if not ((law >= 0).all() and (np.abs(sums - 1) < 1e-6).all()):
+    if not (law.min(initial=0) >= 0 and (np.abs(sums - 1) < 1e-6).all()):
         raise ValueError(f"a policy's probabilities must be >= 0 and add up to 1 for every user; got {shown(sums)}.")
     return law if log.masks is None else among(law, log.masks)
 
@@ -327,10 +330,9 @@ def crossed(log: Log, rng: Generator, *more: Array) -> Steps:
     if log.people is not None:
         _, places, who = np.unique(log.people[order], return_index=True, return_inverse=True)
         first = places[who]
-    part = np.empty(len(log), np.int64)
-    part[order] = (rng.permutation(len(log)) % 5)[first]
+    part = (rng.permutation(len(log)) % 5)[first]
     for one in range(5):
-        yield order[part[order] != one], np.flatnonzero(part == one)
+        yield order[part != one], np.sort(order[part == one])
 
 
 def in_turn(n: int) -> Steps:
@@ -341,22 +343,22 @@ def in_turn(n: int) -> Steps:
         start *= 2
 
 
-def predictions(log: Log, n_arms: int, steps: Steps, ridge: float = 1.0) -> Floats:
-    """Return predictions for every user and arm by ridge regressions on other rows, shape (n, K); without any, 0."""
+def predictions(log: Log, n_arms: int, steps: Steps, ridge: float = 1.0) -> Blocks:
+    """Yield rows and their predictions for every arm by ridge regressions on other rows, shape (len(rows), K)."""
     n, own = len(log), log.contexts.ndim == 3
     x = np.asarray(log.contexts, np.float64)
     x = x if own else np.hstack([x.reshape(n, -1), np.ones((n, 1))])
-    predicted = np.zeros((n, n_arms))
     for past, now in steps:
-        actions, rewards = log.actions[past], log.rewards[past]
+        actions, mean = log.actions[past], 0.0
         if own:
-            predicted[now] = x[now] @ fitted(pick(x[past], actions), rewards, ridge)
-        elif len(past):
-            mean = rewards.mean()
-            for arm in range(n_arms):
-                rows = past[actions == arm]
-                predicted[now, arm] = mean + x[now] @ fitted(x[rows], log.rewards[rows] - mean, ridge)
-    return np.clip(predicted, *span_of(log))
+            lines = fitted(pick(x[past], actions), log.rewards[past], ridge)
+        else:
+            mean = log.rewards[past].mean()
+            by_arm = past[np.argsort(actions.astype(np.int32), kind="stable")]
+            arms = np.split(by_arm, np.bincount(actions, minlength=n_arms).cumsum()[:-1])
+            lines = np.transpose([fitted(x[rows], log.rewards[rows] - mean, ridge) for rows in arms])
+        for rows in np.array_split(now, len(now) // 4096 + 1):
+            yield rows, np.clip(mean + x[rows] @ lines, *span_of(log))
 
 
 def fitted(x: Floats, y: Floats, ridge: float) -> Floats:

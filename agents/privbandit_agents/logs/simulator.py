@@ -428,12 +428,12 @@ def compared(made: Simulator) -> Iterator[Gap]:
     taken |= {f"the best arm by {other}": made.rivals.argmax(axis=1)}
     policies = {name: (pick(made.means, arm), (arm == made.actions) * made.weights) for name, arm in taken.items()}
     policies["uniform play"] = made.means.mean(axis=1), made.weights / arms
-    q, ones = pick(made.means, made.actions), np.ones(n)
+    q = pick(made.means, made.actions)
     for name, (expected, weights) in policies.items():
         if weights.any():  # else the log says nothing of it
             simulated, off, largest = float(expected.mean()), weights * (made.rewards - q), largest_weight(log, weights)
             ends = -largest * float(q.max()), largest * (1 - float(q.min())), 1.0
-            low, high = interval(log, weights, off, ones, ends, (-1.0, 1.0), sure)
+            low, high = interval(log, weights, off, 1.0, ends, (-1.0, 1.0), sure)
             found = np.clip([simulated, simulated + off.mean(), simulated + low, simulated + high], 0.0, 1.0)
             model, logged, least, most = (made.low + span * found).tolist()
             yield Gap(name, model, logged, least, most, not low <= 0 <= high)
@@ -441,7 +441,7 @@ def compared(made: Simulator) -> Iterator[Gap]:
         weights = np.where(made.actions == arm, made.weights, 0.0)
         largest = 10 * float(made.weights.max())  # propensities may be a tenth of any that was seen
         shares = replace(log, rewards=weights / largest)
-        low, high = interval(shares, ones, shares.rewards, ones, (0.0, 1.0, 1.0), (0.0, 1.0), sure)
+        low, high = interval(shares, np.ones(n), shares.rewards, 1.0, (0.0, 1.0, 1.0), (0.0, 1.0), sure)
         mean, low, high = float(weights.mean()), largest * low, largest * high
         yield Gap(f"the weights of arm {name}", 1.0, mean, low, high, not low <= 1 <= high)
 

@@ -169,6 +169,9 @@ class Counted(Units):
         if signed:
             long = np.linalg.norm(played(contexts, actions), axis=1) > 1 + 1e-6
             found["features of arms were longer than 1 and count as 1"] = long
+        elif contexts.ndim == 2 and not agent.uses_public_data:  # by which agents scale labels' features
+            long = np.linalg.norm(contexts, axis=1) > 3 * np.sqrt(contexts.shape[1])
+            found["contexts were longer than thrice features of unit variance, and their length is lost"] = long
         for what, clipped in found.items():
             self.clipped[what] = self.clipped.get(what, 0) + np.sum(counts * clipped)
 

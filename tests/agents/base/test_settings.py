@@ -121,6 +121,6 @@ def test_numbers_of_numpy_are_numbers(name: str, epsilon: Any) -> None:
     ids=["1e300", "10**400"],
 )
 def test_a_budget_beyond_floats_is_refused_in_a_true_sentence(epsilon: Any, words: str) -> None:
-    for name in ("jdp-linucb", "ldp-linucb", "clipped-iht", "auto-joint", "auto-local"):
+    for name in ("jdp-linucb", "ldp-linucb", "auto-joint", "auto-local"):
         with pytest.raises(ValueError, match=rf"^epsilon must [^\n]*{re.escape(words)}[^\n]*\.$"):
             make(name, world(name, 10), epsilon=epsilon)

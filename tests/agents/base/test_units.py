@@ -91,10 +91,15 @@ def test_regrets_are_those_of_the_world_in_the_unit_ball(name: str, world: str, 
         ("jdp-linucb", "clicks", r"^\d+ % of rewards were above 1 and count as 1; declare .*rewards=\(low, high\)"),
         ("ldp-ucb", "arms", "of rewards were above 1"),
         ("smooth-ldp", "smooth", "of rewards were above 1"),
+        (
+            "shuffle-linucb",
+            "clicks",
+            r"^\d+ % of contexts were longer than thrice .* length is lost; declare .*contexts=",
+        ),
     ],
 )
 def test_who_declares_nothing_is_told(name: str, world: str, sentence: str) -> None:
-    years, dollars, more = (50.0, 1.0, 0.0) if world == "linear" else (1.0, 50.0, 5.0)
+    years, dollars, more = (50.0, 1.0, 0.0) if "rewards" not in sentence else (1.0, 50.0, 5.0)
     env = Abroad(world, years, dollars, more, False, 60)
     with pytest.warns(UserWarning, match=sentence):
         play(env, agent := make(name, env, seed=0), seed=0)

@@ -11,19 +11,18 @@ from privbandit_agents.base.publish import Publisher
 from privbandit_agents.joint.assortments import dpmnl
 from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
-from privbandit_agents.joint.linear import jdp_linucb, reward_dp_linucb
+from privbandit_agents.joint.linear import reward_dp_linucb, sums
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
-from privbandit_agents.joint.linear.schedules import Epochs, Windows
+from privbandit_agents.joint.linear.schedules import Batches, Epochs, Windows
 from privbandit_agents.joint.rl import dp_dqn
-from privbandit_agents.joint.sparse import clipped_iht, fliphat, squared_loss
+from privbandit_agents.joint.sparse import fliphat, squared_loss
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.fliphat import FLIPHAT
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
-from privbandit_agents.privacy.contributions import moments
+from privbandit_agents.privacy.contributions import logistic, moments
 from privbandit_agents.privacy.contributions.choices import sanitise
 from privbandit_agents.privacy.contributions.gradients import clipped_gradients
 from privbandit_agents.privacy.mechanisms import selection
-from privbandit_agents.privacy.mechanisms.additive import Gaussian
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import BufferedToeplitz, Counter
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
@@ -201,16 +200,16 @@ def no_noise_from_the_sixth_batch_on(patch: Patch) -> None:
 
 
 def sums_that_stay_from_the_third_batch_on(patch: Patch) -> None:
-    correct = clipped_iht.ClippedIHT._correct
+    release = Batches.release
 
-    def stays(self: Any) -> Any:
-        before, batch = self.total.copy(), self.batch
-        found = correct(self)
-        if batch > 1:
-            self.total = before
+    def stays(self: Any, agent: Any) -> Any:
+        before = self.epoch.totals = self.epoch.take()
+        found = release(self, agent)
+        if self.batch > 2:
+            self.epoch.totals = before
         return found
 
-    patch.setattr(clipped_iht.ClippedIHT, "_correct", stays)
+    patch.setattr(Batches, "release", stays)
 
 
 def the_window_before_without_noise(patch: Patch) -> None:
@@ -246,20 +245,21 @@ def no_clipping_of_choices(patch: Patch) -> None:
 
 
 def no_clipping_of_moments(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
+    patch.setattr(sums, "sanitise", lambda x, y: (np.nan_to_num(np.clip(x, -1e3, 1e3)), np.nan_to_num(y)))
 
 
 def no_clipping_of_rewards(patch: Patch) -> None:
     patch.setattr(squared_loss, "clipped", lambda x, y, x_max, R: clipped(x, y, x_max, 100 * R))
 
 
-def no_clipping_of_residuals(patch: Patch) -> None:
-    patch.setattr(clipped_iht, "CAP", 1e6)
-    patch.setattr(
-        clipped_iht.ClippedIHT,
-        "_scale_mechanism",
-        lambda self: Gaussian.from_rho(self.rho * self.config.scale_share, 3.0 * self.residual_scale),
-    )
+def derivatives_of_any_size(patch: Patch) -> None:
+    factors = logistic.factors
+
+    def longer(features: Any, answers: Any, theta: Any) -> Any:
+        rows, scores = factors(features, answers, theta)
+        return 2 * rows, scores
+
+    patch.setattr(logistic, "factors", longer)
 
 
 def one_more_call_than_is_paid_for(patch: Patch) -> None:
@@ -273,7 +273,7 @@ def nothing_in_the_ledger(patch: Patch) -> None:
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
-    patch.setattr(jdp_linucb, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
+    patch.setattr(sums, "packed_sum", lambda products: 1.5 * moments.packed_sum(products))
 
 
 def no_clipping_of_gradients(patch: Patch) -> None:
@@ -333,7 +333,6 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (no_linear_term, "dpmnl", ASSORTMENT, check_noise, "ObjectivePerturbation in dimension 5"),
     (no_linear_term, "dpmnl-approx", ASSORTMENT, check_noise, "ObjectivePerturbation in dimension 5"),
     (half_the_noise_of_values, "fliphat", LINEAR, check_noise, "GumbelTopK"),
-    (half_the_noise_of_values, "clipped-iht", LINEAR, check_noise, "GumbelTopK"),
     (the_same_row_for_ever, "jdp-linucb", LINEAR, check_noise, "comes back|times what is declared"),
     (less_noise_than_the_scale, "jdp-linucb", LINEAR, check_noise, r"0.(6[89]|7)\d* times what is declared"),
     (no_noise_in_one_coordinate, "jdp-linucb", LINEAR, check_noise, "less than declared in coordinate 3"),
@@ -342,11 +341,9 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (the_same_noise_for_every_seed, "jdp-linucb", LINEAR, check_noise, "the same for another seed"),
     (the_same_noise_for_every_seed, "reward-dp-linucb", LINEAR, check_noise, "the same for another seed"),
     (no_noise_now_and_then, "newton-mnl", ASSORTMENT, check_noise, "in one release of"),
-    (no_noise_now_and_then, "clipped-iht", LINEAR, check_noise, "in one release of"),
     (no_noise_from_the_sixth_batch_on, "newton-mnl", ASSORTMENT, check_noise, "declared"),
-    (sums_that_stay_from_the_third_batch_on, "clipped-iht", LINEAR, check_replay, "costs|counts in groups"),
+    (sums_that_stay_from_the_third_batch_on, "jdp-glm", LINEAR, check_replay, "costs|counts in groups"),
     (the_window_before_without_noise, "sw-jdp-linucb", LINEAR, check_replay, "release differs|actions differ"),
-    (less_noise_in_selections, "clipped-iht", SPARSE, check_noise, "GumbelTopK selects better"),
     (less_noise_in_selections, "private-pursuit", SPARSE, check_noise, "GumbelTopK selects better"),
     (less_noise_in_choices, "private-pursuit", SPARSE, check_noise, "ExponentialChoice selects better"),
     (the_same_linear_term_in_every_call, "dpmnl", ASSORTMENT, check_noise, "comes back|times what is declared"),
@@ -354,7 +351,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     (no_clipping_of_choices, "dpmnl", ASSORTMENT, check_replay, "costs rho = inf"),
     (no_clipping_of_moments, "jdp-linucb", LINEAR, check_replay, "BufferedToeplitz costs"),
     (no_clipping_of_rewards, "fliphat", LINEAR, check_replay, "GumbelTopK costs"),
-    (no_clipping_of_residuals, "clipped-iht", LINEAR, check_replay, "Gaussian costs"),
+    (derivatives_of_any_size, "jdp-glm", LINEAR, check_replay, "GridGaussian costs"),
     (one_more_call_than_is_paid_for, "fliphat", LINEAR, check_replay, "in the ledger"),
     (less_noise_in_the_counter, "dp-dqn", LINEAR, check_replay, "BufferedToeplitz costs"),
     (no_clipping_of_gradients, "dp-dqn", LINEAR, check_replay, "BufferedToeplitz costs"),
@@ -375,7 +372,6 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
 
 @pytest.mark.wide_at(
     "*-dpmnl-*",
-    "*-clipped-iht-*",
     "*-private-pursuit-*",
     "the_window_before_*",
     "less_noise_in_the_counter-[ds]*",

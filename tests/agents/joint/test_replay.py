@@ -189,4 +189,4 @@ def test_a_watcher_is_no_state_and_changes_nothing() -> None:
     for agent in (watched, plain):
         agent.update(contexts, np.zeros(50, int), np.ones(50))
     assert watched.state()[0].keys() == plain.state()[0].keys() and watched.state()[1] == plain.state()[1]
-    assert sum(len(note.exact) for note in writer.notes) == watched.counter.t > 30  # type: ignore[attr-defined]
+    assert sum(len(note.exact) for note in writer.notes) == watched.schedule.counter.t > 30  # type: ignore[attr-defined]

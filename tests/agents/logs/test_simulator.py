@@ -287,7 +287,8 @@ def cost_command(given: list[str]) -> tuple[int, str]:
     """Run the command in a process of its own; return its code and its output."""
     run = [sys.executable, "-m", "privbandit", "cost", *given]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    told = (done.stdout + done.stderr).splitlines(keepends=True)
+    return done.returncode, "".join(line for line in told if "privbandit cost: at work" not in line)  # a slow machine
 
 
 @pytest.mark.wide

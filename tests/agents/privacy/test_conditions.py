@@ -23,7 +23,7 @@ from privbandit_agents.testing.watchers import Forcer, Writer
 from privbandit_agents.zoo.registry import can_play, find
 
 OWN_BOUNDS = (
-    *("dp-se", "adap-klucb", "fliphat", "clipped-iht", "private-pursuit", "private-lasso"),
+    *("dp-se", "adap-klucb", "fliphat", "private-pursuit", "private-lasso"),
     *("dpmnl", "dpmnl-approx", "newton-mnl", "jdp-glm", "shuffle-glm"),
 )
 """Their sums have bounds of their own: tests/agents/joint, tests/agents/shuffle."""

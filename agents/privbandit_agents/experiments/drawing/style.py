@@ -31,7 +31,7 @@ COLORS = {
             "prec-ts auto-local kernel-ldp ldp-mnl greedy input-perturbation",
             "jdp-linucb sw-jdp-linucb auto-joint private-pursuit newton-mnl",
             "lplr fliphat dpmnl lpct lpct-p lpct-q lpct-r epsilon-greedy psgd-network",
-            "dp-dqn ppo clipped-iht dpmnl-approx tree-public lpct-prune",
+            "dp-dqn ppo dpmnl-approx tree-public lpct-prune",
             "dqn greedy-mnl psgd-linear logistic-public ldp-linucb sw-ldp-linucb ldp-oful shuffle-linucb warm-ldp-sgd",
             "ldp-greedy a2c squarecb reward-dp-linucb histogram phist pglm",
             "lints regcb ts-mnl tree-all ldp-sgd ldp-glm ldp-clicks prec lpdt",

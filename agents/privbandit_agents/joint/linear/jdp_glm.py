@@ -91,10 +91,13 @@ class JDPGLM(SummedRecords[Config]):
         return logistic.sensitivity(self.belief.norms)
 
     def rows(self, features: Array, rewards: Array, models: Array | int) -> Array:
-        """Return (sqrt(h) x, r / sqrt(h)), whose products are the Hessian and the gradient, within their bounds."""
+        """Return (sqrt(h) x, r / sqrt(h)), whose products are the Hessian and the gradient, of clipped records."""
         answers = (rewards + 1) / 2 if self.shared_context else rewards
         rows, scores = logistic.factors(features, answers, self.belief.theta[models])
         return np.concatenate([rows, scores[:, None]], axis=1)
+
+    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
+        return features, rewards  # ``factors`` has clipped the records that they are of
 
     def term(self, products: Array) -> Array:
         return np.concatenate([packed_sum(one, logistic.WEIGHT) for one in products])

@@ -16,7 +16,7 @@ from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, 
 from privbandit_agents.joint.linear.schedules import Epochs, OfPeople, Stretching, Windows
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import CounterName, GaussianSettings
-from privbandit_agents.privacy.contributions.moments import packed_sum, perturbed_ridge, sanitise
+from privbandit_agents.privacy.contributions.moments import perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
 
@@ -91,16 +91,10 @@ class JDPLinUCB(SummedRecords[Config]):
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of
     a user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The
     ends of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of
-    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). A user
-    who comes after the counter has ended is in one batch, whose sum moves by at most sqrt(5), not 2 (``weighed``), and
-    is released once at the whole budget; releases alone decide that it ends. The
+    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). The
     curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0). It holds for the
     numbers that leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the
-    sums. Windows are public constants, and a user is in the counter of one window, which pays the whole budget: the
-    ledger composes windows in parallel. That a noisy sum counts in the releases of two windows is post-processing
-    (docs/privacy/windows.md). With ``visits="mean"`` neighbours differ in all records of one person, at the same
-    visits: each release moves by at most 1 however many there are, and the releases compose. The curator then keeps
-    the sum of every person's records for good (docs/privacy/people.md).
+    sums. By other schedules it is theirs: ``Windows``, ``Stretching`` and, for people, ``OfPeople``.
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
@@ -119,13 +113,6 @@ class JDPLinUCB(SummedRecords[Config]):
         if config.window is not None:
             return Windows(self, users, config.window)
         return Epochs(self, users) if config.people or self.models > 1 else Stretching(self, users)
-
-    def cleaned(self, rows: Array) -> Array:
-        features, rewards = sanitise(rows[:, :-1], rows[:, -1])
-        return np.concatenate([features, rewards[:, None]], axis=1)
-
-    def term(self, products: Array) -> Array:
-        return np.concatenate([packed_sum(one) for one in products])
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]

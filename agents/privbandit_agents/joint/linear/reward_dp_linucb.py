@@ -72,9 +72,8 @@ class RewardDPLinUCB(JDPLinUCB):
     def counted(self) -> int:
         return self.models * self.dim
 
-    def cleaned(self, rows: Array) -> Array:
-        features, rewards = sanitise_apart(rows[:, :-1], rows[:, -1])
-        return np.concatenate([features, rewards[:, None]], axis=1)
+    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
+        return sanitise_apart(features, rewards)
 
     def term(self, products: Array) -> Array:
         self.gram += products[:, :-1, :-1]

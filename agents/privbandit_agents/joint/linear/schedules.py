@@ -33,7 +33,24 @@ from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 Agent = SummedRecords[Any]
 
 
-class Epochs:
+class Summing:
+    """What schedules of sums share: the sums of z z' over the open epoch, of rows clipped each by itself."""
+
+    epoch: Products
+
+    def begin(self, agent: Agent) -> None:
+        self.epoch = Products(agent.dim + 1, agent.models, partial(self.cleaned, agent))
+
+    def cleaned(self, agent: Agent, rows: Array) -> Array:
+        """Return rows as they are added up."""
+        features, rewards = agent.clipped(rows[:, :-1], rows[:, -1])
+        return np.concatenate([features, rewards[:, None]], axis=1)
+
+    def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:
+        self.epoch.add(agent.rows(features, rewards, models), models)
+
+
+class Epochs(Summing):
     """One continual counter runs over epochs of users, which end when their number has grown by a factor.
 
     *Formal guarantees.* The whole budget is spent when the counter opens: all of its releases are one mechanism. Ends
@@ -50,8 +67,8 @@ class Epochs:
 
     def __init__(self, agent: Agent, users: int) -> None:
         self.growth: float = agent.config.growth
-        self.horizon, self.ends = agent.config.counted(users), 1
-        self.epoch = Products(agent.dim + 1, agent.models, partial(self.cleaned, agent))
+        self.horizon, self.ends = agent.config.counted(users), self.following(0)
+        self.begin(agent)
         self.open(agent)
 
     # the ends of epochs
@@ -89,13 +106,6 @@ class Epochs:
     def promise(self, agent: Agent) -> Guarantee:
         return agent.promised(self.proof or agent.proof, self.counter.horizon * self.counter.dim)
 
-    def cleaned(self, agent: Agent, rows: Array) -> Array:
-        """Return rows within their bounds, as they are added up."""
-        return agent.cleaned(rows)
-
-    def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:
-        self.epoch.add(agent.rows(features, rewards, models), models)
-
     def release(self, agent: Agent) -> Array:
         terms = agent.term(self.epoch.take())[None]
         self.ends = self.following(agent.users)
@@ -113,7 +123,8 @@ class Windows(Epochs):
     To every noisy sum the last one of the window before is added; a window that ends forgets the sum before its own.
 
     *Formal guarantees.* Windows are public constants, and a user is in the counter of one window, which pays the whole
-    budget: windows compose in parallel. That a noisy sum counts in the releases of two windows is post-processing.
+    budget: the ledger composes windows in parallel. That a noisy sum counts in the releases of two windows is
+    post-processing. Proof: docs/privacy/windows.md.
     """
 
     proof = "docs/privacy/windows.md"
@@ -226,7 +237,7 @@ class Stretching(Epochs):
         return optimistic_scorer(precision, self.theta, width)
 
 
-class Batches:
+class Batches(Summing):
     """The sum of each batch is released once, and forgotten; every batch is half as long as all users before it.
 
     *Formal guarantees.* Ends of batches are functions of time and settings. A user is in one batch, which is released
@@ -240,14 +251,12 @@ class Batches:
 
     def __init__(self, agent: Agent, first: int) -> None:
         self.batch, self.ends = 0, first
-        self.epoch, self.rng = Products(agent.dim + 1, agent.models), agent.rng.spawn(1)[0]
+        self.begin(agent)
+        self.rng = agent.rng.spawn(1)[0]
         mechanism_for(agent, first, agent.moved)  # refuses a budget that is too small, before anybody comes
 
     def promise(self, agent: Agent) -> Guarantee:
         return agent.promised(agent.proof, agent.counted)
-
-    def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:
-        self.epoch.add(agent.rows(features, rewards, models), models)
 
     def release(self, agent: Agent) -> Array:
         exact, users = agent.term(self.epoch.take()), agent.users
@@ -263,6 +272,7 @@ class OfPeople:
 
     *Formal guarantees.* Neighbours differ in all records of one person, at the same visits: a release moves by at most
     1 however many they are (``PersonMeans``), its share of the budget is a public constant, and the releases compose.
+    Proof: docs/privacy/people.md.
 
     Attributes:
         released: how many releases there were.
@@ -284,8 +294,8 @@ class OfPeople:
         return promise.per_person("who comes, and when, is public")
 
     def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:
-        rows = agent.cleaned(agent.rows(features, rewards, models))
-        packed = Lifted.packed(rows[:, :-1], rows[:, -1]).dense()
+        rows = agent.rows(features, rewards, models)
+        packed = Lifted.packed(*agent.clipped(rows[:, :-1], rows[:, -1])).dense()
         self.means.add(in_blocks(packed, models, agent.models))
 
     def release(self, agent: Agent) -> Array:

@@ -9,7 +9,7 @@ from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee,
 from privbandit_agents.base.arms import ArmModels
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size
+from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, packed_sum, sanitise
 
 C = TypeVar("C", bound=GaussianSettings)
 
@@ -43,9 +43,9 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
 
     A subclass says in ``scheduled`` when its sum is released, and in ``learned`` what follows from it.
 
-    *Formal guarantees.* A schedule's noise covers ``moved`` and the rounding of sums. So replacing one record must move
-    the sum of terms by at most ``moved`` in the l2 norm, and no record may add more than sqrt(1.5) to it: ``cleaned``
-    sees to that for any record whatever. By default rows are added up as they are.
+    *Formal guarantees.* A schedule's noise covers ``moved`` and the rounding of sums. So replacing one record, whatever
+    it is, must move the sum of terms by at most ``moved`` in the l2 norm, and no record may add more than sqrt(1.5).
+    The moments of clipped records, which are the default, move by at most 2 (``pack``), those of two arms by sqrt(3).
 
     Attributes:
         schedule: when the sum is released, and by which noise.
@@ -85,16 +85,16 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
         return SENSITIVITY
 
     def rows(self, features: Array, rewards: Array, models: Array | int) -> Array:
-        """Return z of n records, shape (n, d + 1), before they are ``cleaned``."""
+        """Return z of n records, shape (n, d + 1), before they are ``clipped``."""
         return np.concatenate([features, rewards[:, None]], axis=1)
 
-    def cleaned(self, rows: Array) -> Array:
-        """Return rows within their bounds, each by itself."""
-        return rows
+    def clipped(self, features: Array, rewards: Array) -> tuple[Array, Array]:
+        """Return x and y of rows z within their bounds: |x| <= 1, |y| <= 1, and (0, 0) of what is not finite."""
+        return sanitise(features, rewards)
 
-    @abstractmethod
     def term(self, products: Array) -> Array:
         """Return the numbers to release, shape (counted,), given the sums of z z' of each model."""
+        return np.concatenate([packed_sum(one) for one in products])
 
     @abstractmethod
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:

@@ -1,5 +1,8 @@
 """Common parts of the sparse agents: records clipped on arrival, and arms played by a sparse estimate."""
 
+import math
+from functools import lru_cache
+
 import numpy as np
 
 from privbandit_agents.base.agent import Array
@@ -27,3 +30,16 @@ def best_by_support(context: Array, theta: Array, ties: Ties) -> Array:
         scores: Array = np.vecdot(context.take(support, axis=-1), theta[support].astype(context.dtype))
     chosen: Array = best(scores, ties)
     return chosen
+
+
+@lru_cache(maxsize=256)
+def passed(level: float) -> float:
+    """Return P(|Z| < level) of a standard Gaussian: by Bussgang's theorem, the slope of clip(Z) on Z."""
+    return math.erf(level / math.sqrt(2))
+
+
+@lru_cache(maxsize=256)
+def power(level: float) -> float:
+    """Return E min(|Z|, level)^2 of a standard Gaussian."""
+    density = math.exp(-(level**2) / 2) / math.sqrt(2 * math.pi)
+    return passed(level) - 2 * level * density + level**2 * (1 - passed(level))

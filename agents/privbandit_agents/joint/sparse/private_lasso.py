@@ -6,24 +6,15 @@ are this project's own, and the releases are those of ``private-pursuit``.
 """
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
-from privbandit_agents.base.arms import played
-from privbandit_agents.base.rows import Rows, blocks
-from privbandit_agents.base.settings import Budget, Count, Open01, Positive
-from privbandit_agents.joint.settings import DELTA, JointSettings
-from privbandit_agents.joint.sparse.clipping import passed, power
-from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
-from privbandit_agents.joint.sparse.pursuit.plan import users_at_first
+from privbandit_agents.base.agent import Array
+from privbandit_agents.base.settings import Count
+from privbandit_agents.joint.sparse.batches import BatchSettings, SparseBatches
+from privbandit_agents.joint.sparse.estimate import passed, power
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch
-from privbandit_agents.privacy.contributions.support import Support, in_own_units
-from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
-from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
-from privbandit_agents.privacy.vectors import LIMIT
+from privbandit_agents.privacy.contributions.support import Support
 
 LEVEL = 0.5
 """Where features are clipped when new ones are sought, in units of the record's own root mean square."""
@@ -32,27 +23,17 @@ SPREAD = 0.69
 
 
 @dataclass(frozen=True)
-class Config(JointSettings):
-    """Settings of private-lasso, besides the budget.
+class Config(BatchSettings):
+    """Settings of private-lasso, beside those in ``BatchSettings``.
 
     Attributes:
-        horizon: number of users T; default: the environment's. The first episode ends at T/4 at the latest.
-        first: length of the first episode; default: when two coefficients of five show.
         s: largest support.
-        reward_scale: where the search for the scale of rewards starts, > 0.
-        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers; unseeded.
     """
 
-    epsilon: Budget = 1.0
-    delta: Open01 = DELTA
-    horizon: Count | None = None
-    first: Count | None = None
     s: Count = 10
-    reward_scale: Positive = 1.0
-    noise: Literal["numpy", "secure"] = "numpy"
 
 
-class PrivateLasso(CentralAgent[Config, Array]):
+class PrivateLasso(SparseBatches[Config]):
     """Episodes of users, each used once: the largest sums join the support, and what is not clear leaves it.
 
     Algorithm:
@@ -67,59 +48,24 @@ class PrivateLasso(CentralAgent[Config, Array]):
 
         k is a hundredth of n times min(1, sqrt(2 rho)), at least 1, as long as S has at most s features.
 
-    *Formal guarantees.* (epsilon, delta)-joint DP (or rho-zCDP) under replacement of a user's whole record, for any
-    record whatever: sensitivities are those of ``Batch``, whose shares of an episode add up to at most 1, chosen by
-    releases alone. Lengths of episodes are functions of settings, a user is in one episode, and actions read releases
-    only. It holds for the numbers that leave: choices and noise are exact. Proof: docs/privacy/sparse-supports.md.
-
-    The release is theta, shape (d,).
+    *Formal guarantees.* Those of ``SparseBatches``: the shares of an episode add up to at most 1, chosen by releases
+    alone, and lengths of episodes are functions of settings. Proof: docs/privacy/sparse-supports.md.
     """
 
     Config = Config
-    plays = staticmethod(arms_with_features)
+    proof = "docs/privacy/sparse-supports.md"
+    growth = 1.5
 
     def begin(self) -> None:
-        config, self.dim = self.config, self.context_shape[1]
-        self.rho = config.concentrated()
-        self.ledger = config.ledger()
-        self.guarantee = config.guarantee("docs/privacy/sparse-supports.md", arithmetic="exact")
-        ExponentialChoice.from_rho(self.rho * 1e-6, 1.0)  # refuses a budget that no grid is fine enough for
-        self.rng_noise = self.rng.spawn(1)[0]
-        self.release = np.zeros(self.dim)
-        self.support, self.b = Support(), config.reward_scale
-        latest = max(1, config.counted(config.horizon or 20_000) // 4)
-        self.length, self.episode = config.first or users_at_first(self.dim, self.rho, latest), 0
-        self.features, self.rewards = Rows((self.dim,), np.float64), Rows((), np.float64)
+        super().begin()
+        self.support, self.b = Support(), self.config.reward_scale
 
-    def select_action(self, context: Array) -> Action:
-        return best_by_support(context, self.release, self.ties)
-
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
-        """Keep records; release a new theta when the episode ends, and forget them."""
-        released = None
-        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=1024):
-            features, answers = in_own_units(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
-            self.features.append(features)
-            self.rewards.append(answers)
-            if len(self.rewards) == self.length:
-                released = self.release = self._learned()
-        return released
-
-    def frozen_rounds(self) -> int:
-        return self.length - len(self.rewards)
-
-    def _learned(self) -> Array:
-        """Learn from the episode's records, and return the new theta, shape (d,)."""
-        publish = partial(self.publish, group=self.ledger.group + 1)
-        batch = Batch(self.features.take(), self.rewards.take(), self.rho, publish, self.rng_noise, self.config.noise)
+    def learned(self, batch: Batch) -> tuple[Array, Array]:
         self._search(batch)
         if len(self.support):
             self._regress(batch)
         self.support.drop()
-        # the next episode
-        longest = max(self.length, MOST_BYTES // (24 * self.dim))  # features, and twice as much to learn from them
-        self.episode, self.length = self.episode + 1, min(next_change(self.length, 1.5), longest)
-        return self.support.all_of(self.dim)
+        return self.support.chosen, self.support.theta
 
     def _median(self, batch: Batch, share: float) -> float:
         """Release the median of absolute residuals."""

@@ -112,7 +112,7 @@ def test_no_reward_moves_a_bit_of_anybodys_features(name: str, env_id: str) -> N
     agent: Any = make(name, env, seed=0)
     found = []
     for reward in (0.3, *NO_NUMBERS):
-        own, grams = Products(agent.dim + 1, 250, agent.cleaned), []
+        own, grams = Products(agent.dim + 1, 250, agent.schedule.epoch.clean), []
         for start in range(0, len(arms), 250):
             part = slice(start, start + 250)
             rewards = [reward if user % 3 else 0.5 for user in range(250)]

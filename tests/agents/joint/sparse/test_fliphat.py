@@ -19,6 +19,7 @@ from privbandit_agents.testing.runs import same_state
 from scipy.signal import lfilter
 
 SPARSE = "privbandit/SparseLinear-v0"
+WILD = [1e38, -1e38, 1e308, math.inf, -math.inf, math.nan, 1.0, -1.0]
 PUBLISHED: dict[str, Any] = {"epsilon": 1.0, "calibration": "published"}
 
 
@@ -302,3 +303,20 @@ def squared_errors(rows: int, seed: int) -> list[float]:
         estimate = n_iht(loss, partial(peel.release, rng=noise), config.iterations(rows), config.eta, config.C)
         found.append(float(((estimate - theta) ** 2).sum()))
     return found
+
+
+@pytest.mark.parametrize("name", ["fliphat", "private-lasso"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wild_records_leave_finite_releases(name: str, dtype: Any) -> None:
+    """Three hundred users, no other ones, through several episodes or batches."""
+    agent: Any = make(name, sparse(), seed=0, epsilon=5.0, **({"first": 50} if name == "private-lasso" else {}))
+    rng = np.random.default_rng(0)
+    values = [value for value in WILD if dtype is np.float64 or not 1e38 < abs(value) < math.inf]
+    for _ in range(30):
+        contexts = rng.choice(values, (10, 3, 30)).astype(dtype)
+        played_arms = agent.select_action(contexts)
+        assert ((played_arms >= 0) & (played_arms < 3)).all()
+        agent.update(contexts, rng.choice([0, 1, 2, -1, 7, 0.5, math.nan], 10), rng.choice(WILD, 10))
+    arrays = agent.state()[0]
+    assert np.isfinite(agent.release).all()
+    assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")

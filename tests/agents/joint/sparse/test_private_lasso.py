@@ -9,6 +9,7 @@ import pytest
 from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.base.publish import Publication
+from privbandit_agents.joint.sparse.estimate import passed, power
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
@@ -39,8 +40,8 @@ def test_releases_of_an_episode_cost_the_budget_and_no_more() -> None:
     for one in told:
         assert one.cost is not None
         spent[one.group] = spent.get(one.group, 0.0) + one.cost.as_rho()
-    assert set(spent) == set(range(agent.episode)) and max(spent.values()) == pytest.approx(agent.rho)
-    kinds = [type(one.mechanism) for one in told if one.group == agent.episode - 1]
+    assert set(spent) == set(range(agent.batch)) and max(spent.values()) == pytest.approx(agent.rho)
+    kinds = [type(one.mechanism) for one in told if one.group == agent.batch - 1]
     assert kinds == [ExponentialChoice, GumbelTopK, ExponentialChoice, GridGaussian, GridGaussian]
 
 
@@ -54,7 +55,7 @@ def test_no_more_than_s_features_are_kept_and_none_are_sought_then() -> None:
     agent, told = served(4000, first=300, s=2)
     assert len(agent.support) <= 2
     full = [one.group for one in told if isinstance(one.mechanism, GumbelTopK)]
-    assert len(full) < agent.episode, "an episode with two features seeks no third"
+    assert len(full) < agent.batch, "an episode with two features seeks no third"
 
 
 @pytest.mark.wide
@@ -68,3 +69,11 @@ def test_regret_falls_with_the_budget() -> None:
             regrets.append(play(env, make(name, env, seed=seed, **config), seed=seed).regret[-1])
         found.append(np.mean(regrets))
     assert found[2] < found[1] < 0.12 * found[0]
+
+
+def test_the_constants_of_clipping_are_those_of_gaussians() -> None:
+    z = rng(0).standard_normal(400_000)
+    for level in (0.5, 1.5):
+        clipped = np.clip(z, -level, level)
+        assert float((clipped * z).mean()) == pytest.approx(passed(level), abs=0.01)
+        assert float((clipped**2).mean()) == pytest.approx(power(level), abs=0.01)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.joint.sparse.clipping import passed, power
+from privbandit_agents.joint.sparse.estimate import passed, power
 from privbandit_agents.joint.sparse.pursuit.belief import Belief
 from privbandit_agents.joint.sparse.pursuit.plan import Plan, share_of_hessian, share_of_products
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch

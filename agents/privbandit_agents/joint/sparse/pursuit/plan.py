@@ -7,7 +7,7 @@ mean square, and residuals are presumed Gaussian; if they are not, estimates are
 import math
 from dataclasses import dataclass
 
-from privbandit_agents.joint.sparse.clipping import passed, power
+from privbandit_agents.joint.sparse.estimate import passed, power
 
 
 @dataclass(frozen=True)

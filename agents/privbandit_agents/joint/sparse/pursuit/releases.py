@@ -12,7 +12,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.joint.sparse.clipping import with_rounding
 from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice, rank_scores
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
@@ -147,6 +146,14 @@ class Batch:
 
     def _publish(self, mechanism: Any, exact: Floats) -> Any:
         return self.publish(mechanism, exact, partial(mechanism.release, exact, self.rng), zcdp(mechanism.rho))
+
+
+def with_rounding(bound: float, users: int) -> float:
+    """Return how far replacing a user moves the sum of n floats, if it moves the sum of n real numbers by ``bound``.
+
+    Each is at most bound / 2 in size, or between 0 and bound. A sum is within n 2^-53 of the sum of their sizes.
+    """
+    return bound * (1 + 2 * (users + 1) ** 2 * 2.0**-53)
 
 
 def with_room(bound: float) -> float:

@@ -138,7 +138,7 @@ WALLS = (
         (*ZOO, PRIVACY, f"{A}.base", *(f"{A}.audits.{room}" for room in ("pairs", "views", "bounds", "claims")), E),
         GYM,
     ),
-    Wall((f"{A}.testing.audit",), (*ZOO, f"{A}.base", f"{A}.testing", f"{A}.audits", E), GYM),
+    Wall((f"{A}.testing.privacy",), (*ZOO, f"{A}.base", f"{A}.testing", f"{A}.audits", E), GYM),
     # audits: games -> bounds, views -> pairs; each of these is used alone, too
     Wall((f"{A}.audits.pairs",), (*ZOO, f"{A}.base", E), GYM),
     Wall((f"{A}.audits.views",), (f"{A}.audits.claims", f"{A}.audits.pairs", f"{A}.base", *PUBLIC_MATHS)),

@@ -77,9 +77,8 @@ def choices(agent: Any, contexts: Array) -> Array:
     many = int(agent.action_space.n) if isinstance(agent.action_space, Discrete) else 2
     try:
         for place in range(many):
-            agent.ties = told = Told(
-                (place + 0.5) / many, ties.present
-            )  # in steps of 1 / K: none of K or fewer arms is left out
+            # in steps of 1 / K: none of K or fewer arms is left out
+            agent.ties = told = Told((place + 0.5) / many, ties.present)
             found.append(np.asarray(agent.select_action(contexts)))
             if not told.asked:
                 break

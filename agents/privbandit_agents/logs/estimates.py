@@ -77,7 +77,7 @@ def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | Non
             are the same, beyond [0, 1], and their range is unknown.
     """
     _, weights, largest = supported(log, policy, rng)
-    return estimate(log, weights, largest, weights * log.rewards, confidence)
+    return estimate(log, weights, largest, confidence)
 
 
 def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
@@ -133,32 +133,23 @@ def dr(
     found = np.full((4, len(log)), np.clip(0.0, *span_of(log)))
     for rows, q in blocks:
         found[:, rows] = np.vecdot(law[rows], q), pick(q, log.actions[rows]), q.min(axis=1), q.max(axis=1)
-    expected, chosen, least, most = found
-    terms = expected + weights * (log.rewards - chosen)
-    return estimate(log, weights, largest, terms, confidence, expected, least, most)
+    return estimate(log, weights, largest, confidence, found)
 
 
 def estimate(
-    log: Log,
-    weights: Floats,
-    largest: float,
-    terms: Floats,
-    confidence: float,
-    expected: Floats | float = 0.0,
-    least: Floats | float = 0.0,
-    most: Floats | float = 0.0,
+    log: Log, weights: Floats, largest: float, confidence: float, q: Floats | tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
 ) -> Estimate:
-    """Return the mean of terms, expected + w (r - q), with its interval; each user's q lies in [least, most]."""
-    n = len(terms)
-    if n < 2:
-        raise ValueError(f"an interval needs at least 2 users; got {n}.")
+    """Return the mean of E q + w (r - q(chosen)) with its interval; q has these two, the least, and the largest one."""
+    n, (expected, chosen, least, most) = len(log), q
+    terms = expected + weights * (log.rewards - chosen)
     with np.errstate(over="ignore", invalid="ignore"):
         value, error = float(terms.mean()), float(terms.std(ddof=1) / np.sqrt(n))
     if not np.isfinite(error):
         raise ValueError("rewards over propensities are beyond all numbers: scale the rewards, or log with Explore.")
     low, high = span_of(log)
-    limits = np.min(expected + largest * (low - most)), np.max(expected + largest * (high - least)), 1.0
-    ends = interval(log, weights, terms, 1.0, limits, (low, high), confidence)
+    lowest = np.min(expected + largest * np.minimum(low - most, 0.0))
+    highest = np.max(expected + largest * np.maximum(high - least, 0.0))
+    ends = interval(log, weights, terms, 1.0, (lowest, highest, 1.0), (low, high), confidence)
     return Estimate(value, error, *ends, confidence, n, effective(weights))
 
 

@@ -5,9 +5,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Explore, Ledger, Log, dr, ips, log, make, play, private_value, snips
-from privbandit_agents.audits.games.values import bounded_mean
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.audits.mechanisms import Request, bounded_mean
 from privbandit_agents.privacy import PrivacyBudgetExceeded
 from scipy import stats
 
@@ -304,6 +303,15 @@ def test_a_weight_that_a_policy_cannot_have_does_not_widen_its_interval() -> Non
     exact = stats.binomtest(int(pooled.sum()), len(pooled)).proportion_ci(0.95, "exact")
     assert [spread.low, spread.high] == pytest.approx([exact.low, exact.high], abs=1e-6)
     assert alone.high - alone.low > spread.high - spread.low
+
+
+@pytest.mark.parametrize("off", [-1.0, 2.0])
+def test_a_model_beyond_the_rewards_leaves_rows_of_weight_0_possible(off: float) -> None:
+    """All five users got the policy's arm by chance, so that nothing corrects the model: the interval is wide."""
+    clicks = np.array([0.0, 1, 0, 1, 0])
+    log = Log(np.ones((5, 1)), np.zeros(5, int), clicks, np.full(5, 0.5), clicks, np.zeros(5))
+    found = dr(log, np.tile([1.0, 0], (5, 1)), lambda contexts: np.full((5, 2), off))
+    assert found.value == pytest.approx(0.8 - off) and found.high - found.low > 0.2
 
 
 def test_people_who_return_make_rows_count_less() -> None:

@@ -178,6 +178,14 @@ class Counter(ABC):
         """Forget the noise that is drawn for releases to come; it will be drawn anew."""
         self.ahead = self.ahead[:0]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the attributes; without a seed no copy has the noise of releases to come."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        if isinstance(self.rng, secure.Unseeded):
+            other.forget()
+        return vars(other)
+
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
         """Return |R^-1 A Delta|^2 / (2 scale^2) for the differences Delta of all terms so far, few of them not 0."""
         moved = self._bounded(exact) - self._bounded(other)

@@ -183,9 +183,6 @@ def kinds(published: list[Release], unseen: set[str]) -> dict[str, list[Floats]]
     return found
 
 
-Floats = NDArray[np.float64]
-
-
 @singledispatch
 def chances(mechanism: object, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
     """Yield the probabilities of all candidates, and the place of the chosen one, for every choice of a release.

@@ -43,9 +43,11 @@ def new(game: AgentGame) -> Servers:
     """
     yield NEW, game.env, server(game, game.env)
     for world in WORLDS:
-        small = gym.make(**world, horizon=WORLD_HORIZON) if game.env.spec and world["id"] == game.env.spec.id else None
-        if small is not None and math.prod(small.observation_space.shape) < math.prod(game.env.observation_space.shape):
-            yield f"few coordinates, {NEW}", small, server(game, small)
+        if game.env.spec and world["id"] == game.env.spec.id:
+            small = gym.make(**world, horizon=WORLD_HORIZON)
+            few, many = (math.prod(env.observation_space.shape or ()) for env in (small, game.env))
+            if few < many:
+                yield f"few coordinates, {NEW}", small, server(game, small)
     more = three_labels(WORLD_HORIZON)
     if not labels_of_contexts(*spaces_of(game.env)) and can_play(game.name, more):
         yield f"three labels, {NEW}", more, server(game, more)

@@ -32,7 +32,7 @@ from privbandit_agents.base.ties import Ties
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
-from privbandit_agents.privacy.mechanisms.secure import Unseeded
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import one_of

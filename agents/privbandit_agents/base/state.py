@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.privacy.mechanisms.secure import Unseeded
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_envs.files import arrays_of, atomic
 
 JSON_KEY = "json"

@@ -14,8 +14,10 @@ from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
-from numpy.random import PCG64, BitGenerator, Generator
+from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
+
+from privbandit_agents.privacy import keys
 
 Floats = NDArray[np.float64]
 NOISES = ("numpy", "secure")
@@ -44,19 +46,6 @@ class System:
         return np.frombuffer(os.urandom(8 * int(np.prod(size))), "<u8").reshape(size)
 
 
-class Unseeded(Generator):
-    """A generator with a key from the operating system, which no copy and no pickle has: these take keys of their own.
-
-    So do the copies of what it spawns.
-    """
-
-    def __init__(self, bits: BitGenerator | None = None) -> None:
-        super().__init__(PCG64() if bits is None else bits)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Unseeded, ()
-
-
 def source(noise: str, rng: Generator) -> Generator:
     """Return where exact samplers take random numbers from."""
     return cast(Generator, System()) if noise == "secure" else rng
@@ -66,12 +55,7 @@ def branch(noise: str, rng: Generator) -> Generator:
     """Return a source that may be used without end and takes the same of ``rng`` whatever it is used for."""
     if noise == "secure":
         return source(noise, rng)
-    return alike(rng, PCG64(int.from_bytes(rng.bytes(32), "little")))
-
-
-def alike(rng: Generator, bits: BitGenerator) -> Generator:
-    """Return a generator of these bits whose copies take fresh keys if those of ``rng`` do."""
-    return Unseeded(bits) if isinstance(rng, Unseeded) else Generator(bits)
+    return keys.alike(rng, PCG64(int.from_bytes(rng.bytes(32), "little")))
 
 
 def laplace(value: Floats, scale: float) -> Floats:

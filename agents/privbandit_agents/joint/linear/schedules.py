@@ -17,7 +17,6 @@ from privbandit_agents.base.rows import Products
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.linear.sums import SummedRecords
 from privbandit_agents.joint.settings import COUNTERS
-from privbandit_agents.privacy import keys
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.moments import (
     WEIGHED,
@@ -29,6 +28,7 @@ from privbandit_agents.privacy.contributions.moments import (
     weighed,
 )
 from privbandit_agents.privacy.contributions.pool import Pool
+from privbandit_agents.privacy.keys import alike
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 Agent = SummedRecords[Any]
@@ -150,7 +150,7 @@ class Windows(Epochs):
         within = self.window <= self.horizon
         terms = self.terms(self.window - 1) + 1 if within else self.terms(self.horizon)
         key = self.rng.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same
-        rng, users = keys.alike(self.rng, PCG64(key)), min(self.window, self.horizon)
+        rng, users = alike(self.rng, PCG64(key)), min(self.window, self.horizon)
         self.count(agent, terms, users, rng, agent.ledger.group + 1)
 
     def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:

@@ -26,9 +26,9 @@ import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_agents.privacy import keys
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
@@ -183,7 +183,7 @@ class Counter(ABC):
         """Return the attributes; without a seed no copy has the noise of releases to come."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
-        if isinstance(self.rng, keys.Unseeded):
+        if isinstance(self.rng, Unseeded):
             other.forget()
         return vars(other)
 

@@ -36,9 +36,8 @@ from typing import Any
 os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
 
 import numpy as np
-from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.lower_bounds import audit, power, power_of_less_noise
 from privbandit_agents.audits.pairs.records import WORLDS
-from privbandit_agents.audits.power import power, power_of_less_noise
 from privbandit_agents.audits.registry import TARGETS, WATCH, game_classes, games, prepared, private_agents, stronger
 from privbandit_agents.base.agent import CentralAgent
 from privbandit_agents.testing import HORIZON, check_agent

@@ -8,7 +8,6 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -23,42 +22,8 @@ from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.validate import one_of
 
-EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}
-"""By how much runs, of all kinds, are multiplied."""
-FEWEST_RUNS = 20
-"""No audit has fewer runs."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A game in which some attributes have other values: another world, other records, or another view.
-
-    An agent's entry names it as it names a class of a game, and it is made like one. It has no further games of its
-    own, unless ``besides`` is among the values.
-    """
-
-    game: type["AgentGame"]
-    values: dict[str, Any]
-
-    def __call__(
-        self,
-        name: str,
-        config: dict[str, Any] | None = None,
-        env: str | None = None,
-        effort: str = "normal",
-        values: Mapping[str, Any] | None = None,
-    ) -> "AgentGame":
-        return self.game(name, config, env, effort, {**self.values, **(values or {})})
-
-    @property
-    def besides(self) -> tuple["type[AgentGame] | Variant", ...]:
-        named: tuple[type[AgentGame] | Variant, ...] = self.values.get("besides", ())
-        return named
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.values[name] if name in self.values else getattr(self.game, name)
+EFFORTS = {"quick": 0.25, "normal": 1.0, "long": 4.0}  # by how much runs, of all kinds, are multiplied
+FEWEST_RUNS = 20  # no audit has fewer runs
 
 
 class AgentGame(Game):
@@ -73,9 +38,9 @@ class AgentGame(Game):
     Args:
         name: of the agent, as for ``make``.
         config: settings of the agent; the game's own win over them.
-        env: id of the environment; None: the game's ``world``, or the first family that the agent plays.
+        env: id of the environment, or settings; None: the game's ``world``, or the first family that the agent plays.
         effort: of ``EFFORTS``: how many users are served.
-        values: of attributes, in place of the class's.
+        answers: of users, that are tried besides the game's own: each is replaced by the next.
 
     Raises:
         ValueError: an environment for a game that has a world of its own, or an agent without a guarantee.
@@ -87,15 +52,13 @@ class AgentGame(Game):
     """Settings that the game gives to agents that have them, even over the user's: it is played with them."""
     published: ClassVar[Mapping[str, Any]] = {}
     """Settings with which the published calibration is audited, if the user names no others."""
-    besides: ClassVar[tuple["type[AgentGame] | Variant", ...]] = ()
+    besides: ClassVar[tuple["type[AgentGame]", ...]] = ()
     """Games that are played too, and look elsewhere; a target is refuted if one of them refutes it."""
     presumes: bool = False
     """Whether Gaussian noise is presumed, beside the claim, of agents that declare it and promise (epsilon, delta)."""
-    budget: int = 0
-    """Users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``."""
+    budget: int = 0  # users whom fresh runs of a world may serve at normal effort, about; 0: those of ``runs``
     users_a_run: int = 1
-    ready: tuple[str, ...] = ()
-    """Names of the first columns of ``observed``, which are statistics already."""
+    ready: tuple[str, ...] = ()  # names of the first columns of ``observed``, which are statistics already
     pilots: int = 0
     """Runs of each world and each scene, half of which suggest statistics and half of which score the scene."""
     heats: ClassVar[Sequence[tuple[int, int]]] = ()
@@ -104,8 +67,6 @@ class AgentGame(Game):
     """Runs of each world that suggest statistics for the chosen scene once more; 0: those of its score are kept."""
     covers: Floats | None = None
     """Effect of the coin in each column on the score in each row, (k, k); the diagonal, a canary's own, is left out."""
-    answers: Sequence[float] = ()
-    """Further answers that are tried, each against the next."""
     scene: Any = None
     contrast: Any = None
 
@@ -113,12 +74,11 @@ class AgentGame(Game):
         self,
         name: str,
         config: dict[str, Any] | None = None,
-        env: str | None = None,
+        env: str | Mapping[str, Any] | None = None,
         effort: str = "normal",
-        values: Mapping[str, Any] | None = None,
+        answers: Sequence[float] = (),
     ) -> None:
-        vars(self).update(values or {})
-        self.name = name
+        self.name, self.answers = name, answers
         self.effort = EFFORTS[one_of(EFFORTS, effort=effort)]
         entry = find(name)
         known = field_names(entry.load().Config)
@@ -129,7 +89,7 @@ class AgentGame(Game):
             self.seen += f"; settings: {', '.join(f'{key}={value}' for key, value in published.items())}"
         if env and self.world:
             raise ValueError(f"{name} is audited in a world of its game's own ({self.world['id']}); name none.")
-        self.env = gym.make(**self.world) if self.world else gym.make(env) if env else world_for(name)
+        self.env = gym.make(**self.world) if self.world else world_for(name, env)
         self.claim = self.claimed()
         self.presumed = self.of_gaussian_noise() if self.presumes else None
         self.prepare()
@@ -169,8 +129,7 @@ class AgentGame(Game):
     def of_gaussian_noise(self) -> Claim | None:
         """Return the claim of purely Gaussian noise, if the agent declares that its noise is such; else None.
 
-        A promise of (epsilon, delta) is not that of the Gaussian mechanism, and a test at delta itself would need far
-        more runs. So this claim is looked at beside the one that was made.
+        A promise of (epsilon, delta) is not that: a test at delta itself would need far more runs.
         """
         told = self.claim.rho is None and self.claim.delta > 0 and np.isfinite(self.claim.epsilon)
         return Claim.gaussian(self.claim.epsilon, self.claim.delta) if told and self.agent(0).gaussian else None
@@ -214,7 +173,6 @@ class AgentGame(Game):
         return other if scaled else None
 
     def further(self, best: list[Any]) -> list[Any]:
-        """Return what else to try, given the best of the scenes so far."""
         return []
 
     def tried(self, scene: Any, runs: int) -> tuple[Contrast, tuple[float, float]]:
@@ -244,11 +202,9 @@ class AgentGame(Game):
         return [self.observed(scene, world, runs, rng) for world in (0, 1)]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Contrast:
-        """Return statistics suggested by two samples of readings."""
         return Contrast.of(zero, one)
 
     def told(self, contrast: Contrast, seen: Floats) -> Floats:
-        """Return the statistics of each run's readings."""
         return np.column_stack([seen[:, : len(self.ready)], contrast(seen[:, len(self.ready) :])])
 
     def play(self, world: int, runs: int, rng: Generator) -> Floats:
@@ -259,15 +215,12 @@ class AgentGame(Game):
         rows = []
         for _ in range(runs):
             coins, seed = rng.choice([-1.0, 1.0], self.canaries), int(rng.integers(2**31))
-            rows.append(coins * self.scored_coins(seed, (1 - 2 * world) * coins))
+            turned = (1 - 2 * world) * coins
+            scores = self.scores(self.served(self.agent(seed), turned))
+            if self.covers is not None:  # less what other canaries' coins add
+                scores = scores - (self.covers - np.diag(np.diag(self.covers))) @ turned
+            rows.append(coins * scores)
         return np.array(rows)
-
-    def scored_coins(self, seed: int, coins: Floats) -> Floats:
-        """Return the scores of a run (k,), less what other canaries' coins add to them."""
-        scores = self.scores(self.served(self.agent(seed), coins))
-        if self.covers is None:
-            return scores
-        return scores - (self.covers - np.diag(np.diag(self.covers))) @ coins
 
     def scenes(self) -> list[Any]:
         """Return what to try; each has ``words``, its description."""
@@ -306,5 +259,4 @@ def whatever_is_raised(name: str, words: str) -> Iterator[None]:
 
 
 def ranked(tried: list[tuple[Contrast, tuple[float, float]]]) -> list[int]:
-    """Return the places of scenes, the best first."""
     return sorted(range(len(tried)), key=lambda k: tried[k][1], reverse=True)

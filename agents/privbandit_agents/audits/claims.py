@@ -69,7 +69,6 @@ class Claim:
         return 1 + tilt(level) / 2 * (1 / lean + lean)
 
     def times(self, factor: float) -> "Claim":
-        """Return the claim of a mechanism with ``factor`` times the epsilon."""
         rho = None if self.rho is None else self.rho * self.nearer(factor) ** 2
         return replace(self, epsilon=factor * self.epsilon, rho=rho)
 
@@ -182,7 +181,6 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted, whatever becomes of the one that is presumed."""
         return self.bound > self.claim.level
 
     @property
@@ -202,5 +200,4 @@ class AuditResult:
 
     @property
     def rho_bound(self) -> float | None:
-        """The bound of rho, if that is claimed; else None."""
         return None if self.claim.rho is None else self.bound

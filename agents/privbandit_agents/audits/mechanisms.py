@@ -1,9 +1,9 @@
-"""The worst-case pairs of the mechanisms, as games for the auditor."""
+"""The worst-case pairs of mechanisms, of a value from a log and of the best of many runs, as games for the auditor."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -13,12 +13,14 @@ from numpy.random import Generator
 from privbandit_agents.audits.claims import Claim, Floats, Game
 from privbandit_agents.privacy._validate import failure, positive
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
+from privbandit_agents.privacy.contributions.means import BoundedMean
 from privbandit_agents.privacy.mechanisms.additive import Gaussian, Laplace
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter, SquareRootToeplitz
 from privbandit_agents.privacy.mechanisms.objective import ObjectivePerturbation, UserLoss
 from privbandit_agents.privacy.mechanisms.selection import GumbelTopK
 from privbandit_agents.privacy.mechanisms.spherical import KNorm, WishartDifference
+from privbandit_agents.privacy.mechanisms.stopping import private_selection
 from privbandit_agents.privacy.randomizers.one_hot import SignedSubset
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 from privbandit_agents.privacy.randomizers.sphere import BinCapSign, Hemisphere
@@ -213,3 +215,47 @@ def objective_perturbation(request: Request) -> Game:
     pair = "feature 1 bought among 100 of -1, and its mirror image"
     claim = Claim(request.epsilon, request.delta, None if request.published else request.rho)
     return MechanismGame(pair, claim, sample, ("minimiser",))
+
+
+def bounded_mean(request: Request, noise: float = 1.0) -> Game:
+    """One of 50 users earns 1 or -1 where the log's propensity was least: w r is the bound, or minus it.
+
+    ``noise`` scales the draws, for tests: below 1 the claim is false.
+    """
+    release = BoundedMean.from_epsilon(request.epsilon, request.delta, 50, 30.0)
+    mechanism = replace(release.mechanism, sigma=release.mechanism.sigma * noise)
+    exact = [release.encoded(np.append(30.0 - 60.0 * world, np.zeros(49))) for world in (0, 1)]
+
+    def sample(world: int, runs: int, rng: Generator) -> Floats:
+        return np.asarray(mechanism.release(np.tile(exact[world], (runs, 1)), rng) @ (exact[0] - exact[1]))
+
+    pair = "w r = 30 or -30 of one of 50 users"
+    return MechanismGame(pair, Claim.gaussian(request.epsilon, request.delta), sample)
+
+
+def selection(request: Request, naive: bool = False) -> Game:
+    """A rare result, e^epsilon_1 likelier in world 0, where better ones are e^epsilon_1 less likely.
+
+    Better results have the largest probability that leaves worse ones epsilon_1-private too: that of a true answer of
+    randomized response. So all three factors of the proof are near their bounds: the rare result comes more often, and
+    among the runs before and after it fewer are better. ``naive`` hands the whole epsilon to every run, as who forgets
+    that many were made: the claim is then false.
+    """
+
+    @cache  # asked for by every run
+    def chances(world: int, epsilon: float) -> tuple[float, float]:
+        better, less = 1 / (1 + math.exp(-epsilon)), math.exp(-epsilon)
+        return (better * less, 0.06) if world == 0 else (better, 0.06 * less)
+
+    def sample(world: int, runs: int, rng: Generator) -> Floats:
+        def run(setting: int, epsilon: float, delta: float, rng: Generator) -> tuple[float, None]:
+            better, rare = chances(world, request.epsilon if naive else epsilon)
+            u = rng.random()
+            return (2.0 if u < better else 1.0 if u < better + rare else 0.0), None
+
+        # on average; with the rare result's .06 they tell most in a given time
+        found = [private_selection([0], run, request.epsilon, runs=10.0, rng=rng).score for _ in range(runs)]
+        return np.array([[float(score == 1.0)] for score in found])
+
+    pair = "runs with a result of chance 0.06 or e^(-epsilon / 3) times it, below better ones"
+    return MechanismGame(pair, Claim(request.epsilon), sample, ("the rare result is selected",))

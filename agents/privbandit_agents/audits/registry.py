@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any, TypeAlias
+from typing import Any
 
 from privbandit_agents.audits import mechanisms, published
-from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame, Variant
+from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
 from privbandit_agents.audits.claims import Game
-from privbandit_agents.audits.games import joint, local, shuffled, values
+from privbandit_agents.audits.games import joint, local, shuffled
 from privbandit_agents.audits.mechanisms import Request
 from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
@@ -26,8 +26,6 @@ from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
 from privbandit_agents.zoo.registry import field_names, find
 from privbandit_envs.validate import did_you_mean, one_of, positive, shown
-
-Kind: TypeAlias = type[AgentGame] | Variant
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,12 @@ class Target:
 
 WATCH = "the replay of exact losses, and the test of published noise and of choices"
 """What looks at agents of which no game has power: both are in the conformance suite."""
-MANY = 150_000
-"""Runs that distinguish epsilon = 0.5 from 0.625 by rare events."""
+MANY = 150_000  # runs that distinguish epsilon = 0.5 from 0.625 by rare events
 TARGETS: dict[str, Target] = {
     "laplace": Target(partial(mechanisms.pure, Laplace)),
     "gaussian": Target(mechanisms.gaussian),
-    "private-value": Target(values.bounded_mean),
-    "private-selection": Target(values.selection, runs=100_000),
+    "private-value": Target(mechanisms.bounded_mean),
+    "private-selection": Target(mechanisms.selection, runs=100_000),
     "gumbel-topk": Target(mechanisms.gumbel_top_k, runs=5000, delta=0.01),
     "exponential-choice": Target(mechanisms.exponential_choice, runs=80_000, delta=0.01),
     "wishart-difference": Target(mechanisms.wishart_difference, runs=MANY),
@@ -115,7 +112,7 @@ def prepared(
     epsilon: float,
     delta: float | None = None,
     calibration: str = "correct",
-    env: str | None = None,
+    env: str | Mapping[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
     effort: str = "normal",
     answers: Sequence[float] = (),
@@ -130,7 +127,8 @@ def prepared(
         epsilon: budget, > 0 and finite.
         delta: of (epsilon, delta), where the target has one; default: the game's own, mostly 1e-5.
         calibration: ``"correct"`` or ``"published"``.
-        env: id of the environment that an agent is audited in; default: the game's choice.
+        env: id of the environment that an agent is audited in, or settings of it, such as ``{"id": ..., "dim": 2}``;
+            default: the game's choice.
         config: further settings of an agent; they win over ``epsilon`` and ``delta``.
         effort: ``"quick"``, ``"normal"`` or ``"long"``: how many users are served, whatever the machine.
         answers: of users, that are tried besides the game's own: each is replaced by the next.
@@ -148,7 +146,8 @@ def prepared(
     base = explored_name(name) or name
     if name not in TARGETS and ":" not in name:
         if base not in AGENTS:
-            near = did_you_mean(base, (*TARGETS, *private_agents(), *choosers()))
+            known = (name for name, entry in AGENTS.items() if private(entry) or chooses(entry))
+            near = did_you_mean(base, (*TARGETS, *known))
             raise ValueError(f"no target is called {shown(name)}{near}; `privbandit list targets` shows all.")
         if not private(AGENTS[base]) and not chooses(AGENTS[base]):
             raise ValueError(f"{name} promises no privacy, so there is nothing to refute.")
@@ -175,15 +174,7 @@ def prepared(
 def stronger(
     name: str, factor: float, epsilon: float, config: Mapping[str, Any] | None = None, **asked: Any
 ) -> list[Game] | None:
-    """Return the games of a target with ``factor`` times its epsilon; None if no setting scales it.
-
-    Args:
-        name: as for ``prepared``.
-        factor: > 1.
-        epsilon: as for ``prepared``.
-        config: settings; a rho grows by the square of the factor.
-        **asked: further arguments of ``prepared``; only the calibration ``"correct"`` has a budget that can be scaled.
-    """
+    """Return the games of a target with ``factor`` times its epsilon; None if no setting scales it."""
     given = dict(config or {})
     scalable = name.rpartition(":")[2] in TARGETS or {"epsilon", "rho"} & set(field_names(find(name).load().Config))
     if asked.get("calibration", "correct") != "correct" or not scalable:
@@ -194,7 +185,7 @@ def stronger(
 
 
 def agent_games(
-    name: str, asked: dict[str, Any], env: str | None, config: Mapping[str, Any], effort: str, answers: Sequence[float]
+    name: str, asked: dict[str, Any], env: Any, config: Mapping[str, Any], effort: str, answers: Sequence[float]
 ) -> Iterator[Game]:
     """Yield the games that an agent's entry names, or those for its shape, with the requested settings."""
     kinds = game_classes(name)
@@ -208,14 +199,14 @@ def agent_games(
         del asked["epsilon"]
     settings = {key: value for key, value in asked.items() if key in known} | dict(config)
     for kind in kinds:
-        played = kind(name, settings, env, effort, {"answers": answers})
+        played = kind(name, settings, env, effort, answers)
         if kind is kinds[0] and entry.runs:
             played.runs = played.afforded(entry.runs)
         if not (kind.canaries and not played.canaries):
             yield played
 
 
-def game_classes(name: str) -> tuple[Kind, ...]:
+def game_classes(name: str) -> tuple[type[AgentGame], ...]:
     """Return the games of an agent that is audited, those of its entry or its shape, before any is prepared.
 
     None if no game has power over it, and ``WATCH`` looks at it.
@@ -232,19 +223,15 @@ def game_classes(name: str) -> tuple[Kind, ...]:
     if entry.audit == CHECKS:
         return ()
     shapes = {LocalAgent: local.LocalGame, ShuffleAgent: shuffled.ShuffleGame, CentralAgent: joint.JointGame}
-    general: Kind = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
+    general: type[AgentGame] = next(game for shape, game in shapes.items() if issubclass(agent_class, shape))
     kind = resolve_name(entry.audit) if entry.audit else general
-    if not (isinstance(kind, Variant) or (isinstance(kind, type) and issubclass(kind, AgentGame))):
+    if not (isinstance(kind, type) and issubclass(kind, AgentGame)):
         raise ValueError(f"{name} is registered with audit={entry.audit!r}, which is not a subclass of AgentGame.")
     return kind, *kind.besides
 
 
 def private_agents() -> list[str]:
     return [name for name, entry in AGENTS.items() if private(entry)]
-
-
-def choosers() -> list[str]:
-    return [name for name, entry in AGENTS.items() if chooses(entry)]
 
 
 def private(entry: Entry) -> bool:
@@ -255,7 +242,6 @@ def private(entry: Entry) -> bool:
 
 
 def chooses(entry: Entry) -> bool:
-    """Return whether an agent stands for others."""
     if entry.notion:
         return entry.agent.partition(":")[0] == Auto.__module__
     return issubclass(entry.load(), Auto)

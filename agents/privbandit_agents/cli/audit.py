@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
-from privbandit_agents.audits.lower_bounds import audit, plays
-from privbandit_agents.audits.power import power as power_by_runs
-from privbandit_agents.audits.power import power_of_less_noise
+from privbandit_agents.audits.lower_bounds import audit, plays, power_of_less_noise
+from privbandit_agents.audits.lower_bounds import power as power_by_runs
 from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.running.progress import LATE, Steps, duration
@@ -38,19 +37,22 @@ LARGE, HALF, SIZES = 2.0, 0.5, (4, 16, 64)
 """An audit says nothing if it has less than this power at so many times the claim; larger sizes that are tried then."""
 
 
-def config_of(name: str, assignments: Sequence[str]) -> dict[str, Any]:
-    """Return an agent's settings by ``KEY=VALUE``, ``agent.KEY=VALUE`` or ``NAME.KEY=VALUE``; values are YAML."""
-    config = {}
+def settings_of(name: str, assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return an agent's settings and its world's; values are YAML.
+
+    The agent's are ``KEY=VALUE``, ``agent.KEY=VALUE`` or ``NAME.KEY=VALUE``, the world's ``env.KEY=VALUE``.
+    """
+    config, world = dict[str, Any](), dict[str, Any]()
     for assignment in assignments:
         place, equals, text = assignment.partition("=")
         target, _, key = place.strip().rpartition(".")
         if not (equals and key):
-            raise UsageError(f"--set takes KEY=VALUE, a setting of the agent; got {assignment!r}.")
-        if target not in ("", "agent", name, name.rpartition(":")[2]):
-            raise UsageError(f"--set of an audit is of the agent: {key}=VALUE; got {assignment!r}.")
+            raise UsageError(f"--set takes KEY=VALUE, a setting of the agent, or env.KEY=VALUE; got {assignment!r}.")
+        if target not in ("", "agent", "env", name, name.rpartition(":")[2]):
+            raise UsageError(f"--set of an audit is {key}=VALUE, of the agent, or env.{key}=VALUE; got {assignment!r}.")
         with usage_errors(f"--set {key}"):
-            config[key] = from_yaml(text)
-    return config
+            (world if target == "env" else config)[key] = from_yaml(text)
+    return config, world
 
 
 class Found(NamedTuple):

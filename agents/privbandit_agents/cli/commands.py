@@ -450,8 +450,9 @@ def audit_target(
         from privbandit_agents.audits.registry import WATCH, games, stronger
         from privbandit_agents.cli import audit
 
-        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "env": env}
-        asked |= {"config": audit.config_of(name, set or []), "effort": effort}
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "effort": effort}
+        asked["config"], world = audit.settings_of(name, set or [])
+        asked["env"] = {**({"id": env} if env else {}), **world} or None
         asked["answers"] = [float(one) for one in answers.split(",") if one.strip()]
         truths = partial(stronger, name, **asked)
         with err().status(Text(f"pilot runs of {name}")):
@@ -466,7 +467,8 @@ def audit_target(
     lost = []
     for one in found:
         print("", *audit.result_lines(one, calibration), sep="\n")
-        picture = out / f"{re.sub('[:, ]+', '-', one.game.title)}-{calibration}.png"
+        called = re.split(r"[/\\]", one.game.title)[-1]  # a file's address is no folder to write to
+        picture = out / f"{re.sub('[:, ]+', '-', called)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
         drawn = partial(audit.draw_audit, one, picture, formats, curve)
         missing = unwritten(out, {"the picture": drawn, "the numbers": numbers})

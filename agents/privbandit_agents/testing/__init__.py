@@ -11,11 +11,10 @@ from functools import wraps
 from typing import Any
 
 from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.testing.audit import check_audit
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.people import check_people
-from privbandit_agents.testing.privacy import check_budgets
+from privbandit_agents.testing.privacy import check_audit, check_budgets
 from privbandit_agents.testing.records import check_hostile_records
 from privbandit_agents.testing.replay import NotSeen, check_replay
 from privbandit_agents.testing.reports import check_reports
@@ -84,8 +83,7 @@ CHECKS: tuple[Check, ...] = tuple(
         check_noise,
     )
 )
-LEARNER_CHECKS = CHECKS[:2]
-"""Checks for agents that own their loop."""
+LEARNER_CHECKS = CHECKS[:2]  # checks for agents that own their loop
 
 
 def checks_for(name: str) -> tuple[Check, ...]:

@@ -52,16 +52,17 @@ def kind_of(action: Any) -> str:
     return str(action.dtype) if isinstance(action, np.generic | np.ndarray) else type(action).__name__
 
 
-def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
+def check_frozen(name: str, env_id: str, horizon: int, config: dict[str, Any], **world: Any) -> None:
     """Blocks of frozen rounds and single steps lead to the same run and the same agent, bit for bit."""
-    blocks, agent = run(name, env_id, horizon, config)
-    steps, stepped = run(name, env_id, horizon, config, wrapper=gym.Wrapper)
+    blocks, agent = run(name, env_id, horizon, config, **world)
+    steps, stepped = run(name, env_id, horizon, config, gym.Wrapper, **world)
     for what in ("regret", "reward"):
         block, step = getattr(blocks, what), getattr(steps, what)
         at = int(np.argmax(block != step))
         assert np.array_equal(block, step), (
             f"after {blocks.checkpoints[at]} users the {what} is {block[at]:g} in blocks of frozen_rounds() and "
-            f"{step[at]:g} one by one; frozen_rounds() must end before the policy changes"
+            f"{step[at]:g} one by one; frozen_rounds() must end before the policy changes, and random numbers be each "
+            "user's own, as uniforms_per_user draws them"
         )
     assert same_state(agent, stepped), f"blocks and single steps leave different agents: {differing(agent, stepped)}"
     assert agent.frozen_rounds() >= 1, f"frozen_rounds() must be >= 1; got {agent.frozen_rounds()}"

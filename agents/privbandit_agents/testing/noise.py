@@ -5,6 +5,8 @@ noise.
 """
 
 import warnings
+from collections.abc import Iterator
+from functools import singledispatch
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,8 +16,9 @@ from numpy.typing import NDArray
 
 from privbandit_agents.audits.views.transcript import crowd, transcript
 from privbandit_agents.base.agent import CentralAgent
+from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter
-from privbandit_agents.testing.picks import chances, rank, too_good
+from privbandit_agents.privacy.mechanisms.selection import Chosen, GumbelTopK
 from privbandit_agents.testing.replay import NotSeen, limited
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
@@ -26,20 +29,12 @@ Noise = dict[str, list[list[Floats]]]
 """By the kind of release: the runs, each a list of standard normals, shape (k,), one draw after the other."""
 Ranks = dict[str, list[tuple[float, float]]]
 """By the mechanism: how far every choice ranked above the middle, and the variance of that."""
-LEVEL = 0.001
-"""Probability at most of accusing an honest agent."""
-TESTS = 6
-"""Of every kind of noise."""
+LEVEL = 0.001  # probability at most of accusing an honest agent
+TESTS = 6  # of every kind of noise
 
 
 class Drawn(NamedTuple):
-    """Noise and choices of some runs of a curator.
-
-    Attributes:
-        noise: of its publications.
-        ranks: of its selections.
-        unseen: what of it could not be seen.
-    """
+    """Noise and choices of some runs of a curator."""
 
     noise: Noise
     ranks: Ranks
@@ -56,17 +51,12 @@ def check_noise(name: str, env_id: str, horizon: int, config: dict[str, Any]) ->
         return
     seen = drawn(name, env_id, horizon, config)
     judge(seen.noise, LEVEL / 2)
-    judge_choices(seen.ranks, LEVEL / 2)
+    for mechanism, found in seen.ranks.items():
+        chance = too_good(found)
+        fair = chance is None or chance > LEVEL / 2 / len(seen.ranks)
+        assert fair, f"{mechanism} selects better candidates than its declared noise allows, in {len(found)} choices"
     if seen.unseen:
         warnings.warn(f"noise of {name} was not seen: {'; '.join(sorted(seen.unseen))}.", NotSeen, stacklevel=3)
-
-
-def judge_choices(ranks: Ranks, level: float) -> None:
-    """Fail if a mechanism selects better candidates than it should."""
-    for mechanism, found in ranks.items():
-        chance = too_good(found)
-        fair = chance is None or chance > level / len(ranks)
-        assert fair, f"{mechanism} selects better candidates than its declared noise allows, in {len(found)} choices"
 
 
 def judge(noise: Noise, level: float) -> None:
@@ -78,18 +68,21 @@ def judge(noise: Noise, level: float) -> None:
     noise = noise | together(noise)
     level /= TESTS * max(len(noise), 1)
     for kind, runs in noise.items():
-        values = np.concatenate([row for run in runs for row in run])
+        rows = [row for run in runs for row in run]
+        values = np.concatenate(rows)
         low, size = scipy.stats.chi2.cdf(np.sum(values**2), values.size), float(np.sqrt(np.mean(values**2)))
         assert low > level, f"noise of {kind} is {size:.3g} times what is declared, in {values.size} draws"
-        single = least_release([row for run in runs for row in run])
+        single = len(rows) * min(scipy.stats.chi2.cdf(np.sum(row**2), row.size) for row in rows)
         assert single > level, f"noise of {kind} is less than declared in one release of {sum(map(len, runs))}"
         again = related([pair for run in runs for pair in pairwise(run)])
         assert again > level, f"noise of {kind} comes back in the next release"
         same = related([pair for one, two in pairwise(runs) for pair in zip(one, two, strict=False)])
         assert same > level, f"noise of {kind} is the same for another seed"
-        table = by_coordinate(runs)
-        least, place = least_coordinate(table)
-        assert least > level, f"noise of {kind} is less than declared in coordinate {place}, in {len(table)} draws"
+        table = np.stack(rows) if len({len(row) for row in rows}) == 1 else values[:, None]
+        chances = scipy.stats.chi2.cdf((table**2).sum(axis=0), len(table))
+        place = int(chances.argmin())
+        enough_noise = chances[place] * chances.size > level
+        assert enough_noise, f"noise of {kind} is less than declared in coordinate {place}, in {len(table)} draws"
         closest, places = closest_coordinates(table)
         assert closest > level, f"noise of {kind} is shared by coordinates {places[0]} and {places[1]}"
 
@@ -98,26 +91,6 @@ def related(pairs: list[tuple[Floats, Floats]]) -> float:
     """Return the p-value of the correlation of pairs of numbers, if they are independent normals."""
     products = np.concatenate([np.zeros(1), *(one[: len(two)] * two[: len(one)] for one, two in pairs)])
     return float(2 * scipy.stats.norm.sf(abs(products.sum()) / np.sqrt(products.size)))
-
-
-def least_release(rows: list[Floats]) -> float:
-    """Return how likely the least noise of a release is so little, if all are standard normals."""
-    chances = [scipy.stats.chi2.cdf(np.sum(row**2), row.size) for row in rows]
-    return float(min(chances) * len(rows))
-
-
-def by_coordinate(runs: list[list[Floats]]) -> Floats:
-    """Return draws as rows, shape (n, k), or a column if they have not all the same length."""
-    rows = [row for run in runs for row in run]
-    same = len({len(row) for row in rows}) == 1
-    return np.stack(rows) if same else np.concatenate(rows)[:, None]
-
-
-def least_coordinate(table: Floats) -> tuple[float, int]:
-    """Return which coordinate has the least noise, and how likely so little is in any of standard normals (n, k)."""
-    chances = scipy.stats.chi2.cdf((table**2).sum(axis=0), len(table))
-    place = int(chances.argmin())
-    return float(chances[place] * chances.size), place
 
 
 def closest_coordinates(table: Floats) -> tuple[float, tuple[int, int]]:
@@ -184,7 +157,6 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
 
 
 def enough(seen: Drawn) -> bool:
-    """Return whether further runs would show little more."""
     picked = [sum(variance for _, variance in ranks) for ranks in seen.ranks.values() if ranks]
     # draws of every kind, and choices of this variance
     return all(draws(runs) >= 600 for runs in seen.noise.values()) and min(picked, default=30.0) >= 30.0
@@ -209,3 +181,52 @@ def kinds(published: list[Release], unseen: set[str]) -> dict[str, list[Floats]]
         size = normals.size if isinstance(release.exact, tuple) else np.atleast_1d(release.exact).shape[-1]
         found.setdefault(f"{type(release.mechanism).__name__} in dimension {size}", []).extend(rows)
     return found
+
+
+@singledispatch
+def chances(mechanism: object, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
+    """Yield the probabilities of all candidates, and the place of the chosen one, for every choice of a release.
+
+    Empty for a mechanism that chooses nothing, or does not give its chances. A mechanism of a stranger's may have a
+    method ``chances(exact, released)``.
+    """
+    if hasattr(mechanism, "chances"):
+        yield from mechanism.chances(exact, released)
+
+
+@chances.register
+def _(mechanism: ExponentialChoice, exact: Any, released: Any) -> Iterator[tuple[Floats, int]]:
+    if mechanism.beta:
+        yield scipy.special.softmax(np.asarray(exact) / mechanism.beta), int(released)
+
+
+@chances.register
+def _(mechanism: GumbelTopK, exact: Any, released: Chosen) -> Iterator[tuple[Floats, int]]:
+    """One coordinate after the other; public ones, which come first, are no candidates."""
+    coordinates = released[0]
+    known = len(coordinates) - min(mechanism.k, len(coordinates))
+    if not mechanism.beta:
+        return
+    scores = np.abs(np.asarray(exact, np.float64)) / mechanism.beta
+    scores[coordinates[:known]] = -np.inf
+    for chosen in coordinates[known:]:
+        yield scipy.special.softmax(scores), int(chosen)
+        scores[chosen] = -np.inf
+
+
+def rank(odds: Floats, chosen: int) -> tuple[float, float]:
+    """Return how far the chosen candidate ranks above the middle, 1/2 at most, and the variance of that.
+
+    The rank is the probability of better candidates and half that of candidates as good; its mean is 1/2.
+    """
+    better, alike = odds[odds > odds[chosen]].sum(), odds[odds == odds[chosen]].sum()
+    _, group = np.unique(odds, return_inverse=True)
+    variance = (1 - np.sum(np.bincount(group, odds) ** 3)) / 12
+    return float(0.5 - better - alike / 2), float(variance)
+
+
+def too_good(ranks: list[tuple[float, float]]) -> float | None:
+    """Return how likely choices rank so high in all, if they are as random as declared; None: too few to judge."""
+    above, variances = np.sum(ranks, axis=0) if ranks else (0.0, 0.0)
+    # the normal law needs this variance of ranks; a choice between many equals has 1/12
+    return None if variances < 3.0 else float(scipy.stats.norm.sf(above / np.sqrt(variances)))

@@ -44,7 +44,6 @@ def outside(agent: AnyAgent) -> Iterator[tuple[str, Any]]:
 
 
 def kept_outside(agent: AnyAgent) -> dict[str, bytes]:
-    """Return the encodings of what an agent's classes and modules hold."""
     return {key: there for key, value in outside(agent) if (there := bytes_of(value)) is not None}
 
 

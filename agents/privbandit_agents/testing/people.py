@@ -3,12 +3,11 @@
 import pickle
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.base.agent import Devices
 from privbandit_agents.base.people import Seen
-from privbandit_agents.playing.play import play
+from privbandit_agents.testing.loops import check_frozen
 from privbandit_agents.testing.runs import again, differing, environment, same_state
 from privbandit_agents.zoo.registry import field_names, find, make
 from privbandit_envs.env import BanditEnv
@@ -64,23 +63,5 @@ def check_people(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
         f"{agent.people_seen and agent.people_seen.counted} people were counted of {counted}: people_seen must be kept "
         "by save and load"
     )
-    in_blocks_and_steps(name, env_id, horizon, config)
-
-
-def in_blocks_and_steps(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
-    """Check that blocks and single steps are the same run where people return."""
-    env = environment(env_id, horizon)
-    if not isinstance(env, BanditEnv):
-        return
-    returning = gym.make(env_id, horizon=2 * horizon, people=config["people"], returns="zipf").unwrapped
-    agents = [make(name, returning, seed=18, **config) for _ in range(2)]
-    results = [
-        play(world, agent, horizon, seed=18)
-        for world, agent in zip((returning, gym.Wrapper(returning)), agents, strict=True)
-    ]
-    assert np.array_equal(results[0].regret, results[1].regret), (
-        "with people that return, blocks and single steps are different runs: choose by the context and released "
-        "numbers, by settled() for who does not report, and by random numbers of each user, as "
-        "uniforms_per_user draws them: two draws a call are in another order for a block"
-    )
-    assert same_state(*agents), f"blocks and single steps leave different agents: {differing(*agents)}"
+    if isinstance(env, BanditEnv):
+        check_frozen(name, env_id, horizon, config, people=people, returns="zipf")

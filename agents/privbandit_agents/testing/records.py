@@ -49,7 +49,6 @@ def attack_groups(agent: AnyAgent, twin: AnyAgent, group: Record, sent: list[Att
 
 
 def attack_alone(agent: AnyAgent, user: Record) -> None:
-    """Let one user attack after the other."""
     for attack in attacks(user):
         wild = attack.on(user)
         assert agent.action_space.contains(agent.select_action(wild[0])), f"no valid action for a hostile {attack.name}"
@@ -77,5 +76,4 @@ def send_misfits(agent: AnyAgent, twin: AnyAgent, user: Record) -> None:
 
 
 def first(group: Record) -> Record:
-    """Return the record of a group's first user."""
     return Record(*(part[0] for part in group))

@@ -37,8 +37,7 @@ from privbandit_agents.testing.watchers import (
 from privbandit_agents.zoo.registry import field_names, find, make
 
 AnyCurator: TypeAlias = CentralAgent[Any, Any]
-ROOM = 1e-6
-"""Relative room for rounding when a loss is held against a promise."""
+ROOM = 1e-6  # relative room for rounding when a loss is held against a promise
 APART = (
     "the other answer",
     "opposite features",
@@ -101,8 +100,9 @@ def check_replay(name: str, env_id: str, horizon: int, config: dict[str, Any]) -
     late = 5000  # users of a run with few records
     for user in (0, late // 4):
         unseen = unseen | replay(name, env_id, late, config, user, BRIEFLY[:2])[1]
-    if "people" in field_names(find(name).load().Config):
-        settings = config if config.get("people") else config | {"people": users}
+    counts = "people" in field_names(find(name).load().Config)
+    settings = config | ({"people": users} if counts and not config.get("people") else {})
+    if watched(name, environment(env_id, users), settings, 0).guarantee.unit == "person":
         for visits in (2, 5, 43):
             unseen = unseen | replay(name, env_id, users, settings, 0, BRIEFLY[:2], visits=visits)[1]
     if unseen:
@@ -188,13 +188,11 @@ def watched(name: str, env: Any, config: dict[str, Any], seed: int) -> AnyCurato
 
 
 def limited(agent: AnyAgent) -> bool:
-    """Return whether an agent promises a finite budget."""
     promise = agent.guarantee
     return any(bound is not None and bound < math.inf for bound in (promise.epsilon, promise.rho))
 
 
 def ordinary(env: Any) -> Record:
-    """Return a record of a user whom the environment draws."""
     context = env.upcoming(1)
     action = np.asarray([env.action_space.sample()])
     return Record(context[0], action[0], float(env.serve(action).feedback[0]))
@@ -340,7 +338,6 @@ def within(cost: Cost, price: Cost, delta: float | None) -> bool:
 
 
 def promised(agent: AnyCurator, cost: Cost, what: str) -> None:
-    """Fail if a cost is more than the guarantee."""
     promise = agent.guarantee
     if promise.rho is not None:
         assert cost.as_rho() <= promise.rho * (1 + ROOM), (

@@ -43,14 +43,12 @@ def check_reports(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
 
 
 def users(env: Any, agent: Local, n: int) -> Record:
-    """Return the records of n users, as they are served."""
     contexts = env.upcoming(n)
     actions = np.asarray(agent.select_action(contexts))
     return Record(contexts, actions, env.serve(actions).feedback)
 
 
 def one_report_a_user(agent: Local, records: Record, others: Record) -> None:
-    """Let n users report; a copy of the agent takes the reports in."""
     n, agent = len(records[2]), copy.deepcopy(agent)
     report, other = (agent.randomize(*sent) for sent in (records, others))
     arrays = [[piece for piece in pieces(sent, n) if isinstance(piece, np.ndarray)] for sent in (report, other)]
@@ -137,15 +135,10 @@ def watched(randomizer: Randomizer, forced: list[Array] | None = None) -> Iterat
             object.__delattr__(thing, name)
 
 
-def crowd(cells: Array, values: Array | None, rng: np.random.Generator, counts: Array | None = None) -> int:
-    """Return how many users a sum is about; the arguments are those of ``LocalRandomizer.approximate_sum``."""
-    return len(cells) if counts is None else int(np.sum(counts))
-
-
 def calls_of(randomizer: Randomizer) -> list[tuple[object, str, Callable[..., int]]]:
     """Return by which methods reports are made, or sums drawn at once, and how many users a call of each is about."""
     return [
         (randomizer, "randomize", lambda cells, *rest: len(cells)),
-        (randomizer, "approximate_sum", crowd),
+        (randomizer, "approximate_sum", lambda cells, values, rng, n=None: len(cells) if n is None else int(np.sum(n))),
         (getattr(randomizer, "mechanism", None), "release_sum", lambda total, releases, rng: releases),
     ]

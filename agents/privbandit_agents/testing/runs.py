@@ -23,15 +23,19 @@ Check = Callable[[str, str, int, dict[str, Any]], None]
 Parts = tuple[dict[str, Any], dict[str, Any]]
 
 
-def environment(env_id: str, horizon: int) -> Any:
-    return gym.make(env_id, horizon=2 * horizon).unwrapped
+def environment(env_id: str, horizon: int, **world: Any) -> Any:
+    return gym.make(env_id, horizon=2 * horizon, **world).unwrapped
 
 
 def run(
-    name: str, env_id: str, horizon: int, config: dict[str, Any], wrapper: Callable[[Any], Any] = lambda env: env
+    name: str,
+    env_id: str,
+    horizon: int,
+    config: dict[str, Any],
+    wrapper: Callable[[Any], Any] = lambda env: env,
+    **world: Any,
 ) -> tuple[Result, AnyAgent]:
-    """Play once: (result, the agent afterwards)."""
-    env = wrapper(environment(env_id, horizon))
+    env = wrapper(environment(env_id, horizon, **world))
     agent = make(name, env, seed=1, **config)
     return play(env, agent, horizon, seed=1, by_counts=False), agent
 
@@ -67,7 +71,6 @@ def released(agent: AnyAgent) -> Any:
 
 
 def parts(agent: AnyAgent) -> Parts:
-    """Return a copy of an agent's state."""
     arrays, values = agent.state()
     return {key: array.copy() for key, array in arrays.items()}, copy.deepcopy(values)
 
@@ -75,16 +78,11 @@ def parts(agent: AnyAgent) -> Parts:
 def without_generators(agent: AnyAgent) -> Parts:
     """Return a copy of an agent's state but its generators, and how many users came before in the stream of ties."""
     arrays, values = parts(agent)
-    drawn = (key for key, value in values.items() if is_generator(value) or key.startswith("ties."))
-    return arrays, {key: values[key] for key in values.keys() - set(drawn)}
-
-
-def is_generator(value: Any) -> bool:
-    return isinstance(value, dict) and "bit_generator" in value
+    drawn = {key for key, value in values.items() if isinstance(value, dict) and "bit_generator" in value}
+    return arrays, {key: values[key] for key in values.keys() - drawn if not key.startswith("ties.")}
 
 
 def same_parts(one: Parts, other: Parts) -> bool:
-    """Return whether two (arrays, values) agree bit for bit."""
     return not differing_parts(one, other)
 
 
@@ -101,7 +99,6 @@ def differing(one: AnyAgent, other: AnyAgent) -> str:
 
 
 def same_state(one: AnyAgent, other: AnyAgent) -> bool:
-    """Return whether two agents, and their simulated devices, have the same state."""
     devices = [agent.devices_state() if isinstance(agent, Devices) else None for agent in (one, other)]
     return same_parts(one.state(), other.state()) and devices[0] == devices[1]
 

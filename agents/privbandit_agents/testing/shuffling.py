@@ -7,7 +7,7 @@ import numpy as np
 
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.testing.runs import environment, parts, same_parts
-from privbandit_agents.testing.twins import scripted
+from privbandit_agents.testing.twins import nothing_kept, scripted
 from privbandit_agents.zoo.registry import make
 
 Shuffling = ShuffleAgent[Any]
@@ -36,7 +36,8 @@ def check_shuffle(name: str, env_id: str, horizon: int, config: dict[str, Any]) 
         with scripted(whole, [reports]):
             whole.update(*records)
         # the same messages, from other users with other records, in other portions
-        dealt, size = dealt_otherwise(reports), max(1, n // 3)
+        rng, size = np.random.default_rng(16), max(1, n // 3)
+        dealt = np.stack([rng.permutation(column) for column in reports.T], axis=1)
         with scripted(mixed, [dealt[k : k + size] for k in range(0, n, size)]):
             for k in range(0, n, size):
                 mixed.update(*(part[::-1][k : k + size] for part in records))
@@ -56,8 +57,8 @@ def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> An
     """Return the messages of a batch; fail if making them changed more than rng, or if their number leaks something."""
     before, bag = parts(agent), agent.shuffler.bag.copy()
     reports = np.asarray(agent.randomize(contexts, actions, feedback))
-    unchanged = same_parts(before, parts(agent)) and np.array_equal(bag, agent.shuffler.bag)
-    assert unchanged, "randomize() changed more than rng"
+    nothing_kept(agent, before)
+    assert np.array_equal(bag, agent.shuffler.bag), "randomize() changed self.shuffler.bag"
     kinds, users = len(agent.shuffler.bag), len(feedback)
     assert reports.shape == (users, kinds) and reports.dtype.kind in "iu" and reports.min() >= 0, (
         f"randomize() must return how many messages of each of {kinds} kinds each of {users} users sends; got shape "
@@ -65,9 +66,3 @@ def reported(agent: Shuffling, contexts: Any, actions: Any, feedback: Any) -> An
     )
     assert np.ptp(reports.sum(axis=1)) == 0, "how many messages a user sends must not depend on the record"
     return reports
-
-
-def dealt_otherwise(reports: Any) -> Any:
-    """Return the same number of messages of each kind, sent by others: every kind is dealt out anew."""
-    rng = np.random.default_rng(16)
-    return np.stack([rng.permutation(column) for column in reports.T], axis=1)

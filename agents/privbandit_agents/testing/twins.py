@@ -17,16 +17,15 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.bounds.generators import generators
 from privbandit_agents.audits.views.reports import encoded, numbers, pieces
-from privbandit_agents.base.agent import AnyAgent, CentralAgent, LocalAgent
+from privbandit_agents.base.agent import CentralAgent, LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.outside import bytes_of, kept_outside, outside, same_outside
 from privbandit_agents.testing.replay import limited
-from privbandit_agents.testing.runs import environment, parts, released, same_parts, serve
+from privbandit_agents.testing.runs import Parts, differing_parts, environment, parts, released, serve
 from privbandit_agents.zoo.registry import make
 
-ALONE = 400
-"""Users with one record, whose reports show which noise two agents share."""
+ALONE = 400  # users with one record, whose reports show which noise two agents share
 
 
 def check_local(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
@@ -78,7 +77,7 @@ def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[A
         keys, before = agent.rng.bit_generator.state, parts(agent)
         made = honest(*records)
         if script is None:
-            assert same_parts(before, parts(agent)), "randomize() changed more than rng, or fixed does not name rng"
+            nothing_kept(agent, before)
         else:
             made = script[len(sent)]
             agent.rng.bit_generator.state = keys
@@ -90,6 +89,13 @@ def scripted(agent: Any, script: Sequence[Any] | None = None) -> Iterator[list[A
         yield sent
     finally:
         del agent.randomize
+
+
+def nothing_kept(agent: Any, before: Parts) -> None:
+    """Fail if an agent that made reports has another state than before."""
+    kept = differing_parts(before, parts(agent))
+    assert "rng" not in kept, "fixed does not name rng, so that the server saves the devices' key"
+    assert not kept, f"randomize() changed more than rng: self.{', self.'.join(kept)}; change it in absorb() alone"
 
 
 def agree(agent: Any, twin: Any, what: str) -> None:
@@ -132,19 +138,22 @@ def check_keys(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> 
 
 def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
     """Fail if two agents draw the same noise, or part of it."""
-    sources = [sources_of(agent) for agent in agents]
-    before = [{path: state_of(source) for path, source in own.items()} for own in sources]
-    made = []
-    for agent in agents:  # generators of classes and modules begin alike, as in two processes
+    own = [generators(vars(agent)) | generators(dict(outside(agent)), "") for agent in agents]
+    sources = [one | {"random": random, "numpy.random": np.random} for one in own]
+    before = [{path: state_of(source) for path, source in one.items()} for one in sources]
+    made, again = list[Any](), () if isinstance(agents[0], CentralAgent) else (copy.deepcopy(agents[0]),)
+    for agent in (*agents, *again):  # generators of classes and modules begin alike, as in two processes
         for path, source in sources[0].items():
             if not path.startswith("self"):
                 put(source, before[0][path])
-        made.append(first_made(env, agent, horizon))
+        made.append(first_made(env, agent, horizon, 1 if agent in agents else 20))
     known = f"noise that {share}, so that others know it; draw it from self.rng, or from what begin() spawns from it"
     for path in sources[0].keys() & sources[1].keys():
         public = encoded(before[0][path]) == encoded(before[1][path])
         moved = encoded(state_of(sources[0][path])) != encoded(before[0][path])
         assert not (public and moved), f"{path} draws {known}"
+    if any(one is None for one in made):
+        return
     drawn = [piece for piece in pieces(made[0]) if isinstance(piece, np.ndarray)]
     few = all(one.dtype.kind != "f" or bool((one == np.floor(one)).all()) for one in drawn)
     # a curator's whole numbers may well repeat, and those of devices with a large budget, or zeros
@@ -155,36 +164,32 @@ def apart(env: Any, agents: list[Any], horizon: int, share: str) -> None:
     assert place is None, f"number {place} of a report has {known}"
 
 
-def sources_of(agent: AnyAgent) -> dict[str, Any]:
-    """Return the generators of an agent, of its classes and modules, and of numpy and python, by the way to them."""
-    return (
-        generators(vars(agent)) | generators(dict(outside(agent)), "") | {"random": random, "numpy.random": np.random}
-    )
-
-
-def first_made(env: Any, agent: Any, horizon: int) -> Any:
-    """Return the reports of users with one record, or a curator's first release."""
+def first_made(env: Any, agent: Any, horizon: int, records: int) -> Any:
+    """Return the reports of users with so many records, or a curator's next release; None if it makes none."""
     env.reset(seed=11)
     if isinstance(agent, CentralAgent):
         before, users = encoded(released(agent)), 2 * horizon
         while users > 0 and encoded(released(agent)) == before:
             serve(env, [agent], n := min(agent.frozen_rounds(), users))
             users -= n
-        return released(agent)
-    context = env.upcoming(1)
-    action = np.asarray(agent.select_action(context))
-    record = agent.records_of(context, action, env.serve(action).feedback)
-    return agent.randomize(*(np.repeat(part, ALONE, axis=0) for part in record))
+        return None if encoded(released(agent)) == before else released(agent)
+    contexts = env.upcoming(records)
+    actions = np.asarray(agent.select_action(contexts))
+    sent = agent.records_of(contexts, actions, env.serve(actions).feedback)
+    return agent.randomize(*(np.repeat(part, ALONE // records, axis=0) for part in sent))
 
 
-def shared(one: Any, other: Any) -> int | None:
+def shared(one: Any, other: Any, elsewhere: Any) -> int | None:
     """Return which number has noise that hangs together in the reports of two agents' devices; None if none has.
 
-    Zeros are left out, and numbers that few users decide. Honest devices are accused once in a million.
+    Zeros are left out, and numbers that few users decide, or that are the same for other records, ``elsewhere``, as
+    public numbers hide nothing. Honest devices are accused once in a million.
     """
-    rows = numbers(one, ALONE), numbers(other, ALONE)
+    *rows, others = (numbers(sent, ALONE) for sent in (one, other, elsewhere))
     width = min(side.shape[1] for side in rows)
     for place in range(width):
+        if place < others.shape[1] and np.array_equal(rows[0][:, place], others[:, place]):
+            continue
         two = np.stack([side[:, place] for side in rows])
         two = two[:, (two != 0).all(axis=0)]
         if two.shape[1] >= ALONE // 4 and (np.ptp(two, axis=1) > 1e-9).all():
@@ -196,14 +201,12 @@ def shared(one: Any, other: Any) -> int | None:
 
 
 def state_of(source: Any) -> Any:
-    """Return the state of a generator, or of a module that has one."""
     if isinstance(source, Generator):
         return copy.deepcopy(source.bit_generator.state)
     return source.getstate() if source is random else source.get_state()
 
 
 def put(source: Any, state: Any) -> None:
-    """Give a generator, or a module that has one, a state."""
     if isinstance(source, Generator):
         source.bit_generator.state = state
     else:

@@ -94,21 +94,14 @@ def kind(made: Publication, exact: Any) -> str:
 
 
 def in_words(cost: Cost | None) -> str:
-    """Return the parts of a cost that are not 0."""
     parts = {name: value for name, value in vars(cost).items() if value} if cost is not None else {}
     return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items()) or "nothing"
 
 
 class Release(NamedTuple):
-    """What one mechanism has published, all calls of a counter together.
+    """What one mechanism has published, all calls of a counter together, and at which ``notes`` of the script.
 
-    Attributes:
-        mechanism: by which it was.
-        exact: the values that it hides.
-        released: what everybody sees.
-        price: the mechanism's own cost, or else the cost that was entered for it, if any.
-        group: of users whom it is about.
-        notes: where it is in the script.
+    Its price is the mechanism's own cost, or else the cost that was entered for it, if any.
     """
 
     mechanism: Any

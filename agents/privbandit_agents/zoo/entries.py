@@ -229,7 +229,7 @@ AGENTS: dict[str, Entry] = {
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
         LINEAR,
         Promised("local", "exact"),
-        audit="games.local:LAYERED",
+        audit="games.local:Layered",
     ),
     "lpct": ours(
         "local.trees.lpct:LPCT",
@@ -278,14 +278,14 @@ AGENTS: dict[str, Entry] = {
         "logistic regression: public start, private gradients",
         LABELS,
         Promised("local", "real", secure=True),
-        audit="games.local:GRADIENTS",
+        audit="games.local:Gradients",
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
         "kernel model of the public rows, moved by private reports",
         LABELS,
         Promised("local", "exact", secure=True),
-        audit="games.local:KERNELS",
+        audit="games.local:Kernels",
         runs=25_000,
     ),
     "pglm": ours(
@@ -299,14 +299,14 @@ AGENTS: dict[str, Entry] = {
         "one private gradient a step, public start (Lowy et al. 2023)",
         LABELS,
         Promised("local", "real"),
-        audit="games.local:GRADIENTS",
+        audit="games.local:Gradients",
     ),
     "psgd-network": ours(
         "local.gradients.psgd:PSGDNetwork",
         "psgd-linear with one hidden layer",
         LABELS,
         Promised("local", "real"),
-        audit="games.local:GRADIENTS",
+        audit="games.local:Gradients",
     ),
     "shuffle-linucb": ours(
         "shuffle.shuffle_linucb:ShuffleLinUCB",
@@ -332,7 +332,7 @@ AGENTS: dict[str, Entry] = {
         "logistic models by noisy Newton steps, jointly private (after Sarmasarkar 2026)",
         CONTEXTS,
         Promised("joint", "exact", secure=True),
-        audit="games.joint:FIRST",
+        audit="games.joint:FirstRelease",
         runs=12_000,
         audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
@@ -341,7 +341,7 @@ AGENTS: dict[str, Entry] = {
         "jdp-linucb with a new counter for every window",
         CONTEXTS,
         Promised("joint", "exact", secure=True),
-        audit="games.rewards:WINDOWS",
+        audit="games.rewards:Windows",
         window=4000,
     ),
     "reward-dp-linucb": ours(
@@ -356,7 +356,7 @@ AGENTS: dict[str, Entry] = {
         "arms are eliminated by private means (Sajed and Sheffet 2019)",
         ARMS,
         Promised("joint", "exact", secure=True),
-        audit="games.joint:FIRST",
+        audit="games.joint:FirstRelease",
         runs=6000,
         audited={"width": 0.05},  # epochs of a few users: the noise of a release does not depend on how long one was
     ),
@@ -365,7 +365,7 @@ AGENTS: dict[str, Entry] = {
         "optimism on private means of runs that double (Azize and Basu 2022)",
         ARMS,
         Promised("joint", "exact", secure=True),
-        audit="games.joint:FIRST",
+        audit="games.joint:FirstRelease",
         runs=6000,
     ),
     "dp-dqn": ours(
@@ -373,7 +373,7 @@ AGENTS: dict[str, Entry] = {
         "deep Q-network at discount 0 by private gradients, jointly private",
         CONTEXTS,
         Promised("joint", "exact", secure=True),
-        audit="games.rewards:STEPS",
+        audit="games.rewards:Steps",
     ),
     "fliphat": ours(
         "joint.sparse.fliphat:FLIPHAT",

@@ -37,7 +37,7 @@ DEVICES = {
     "kept in a default": (CHECK, r"a default of HiddenDevice.store\(\) changes with the users"),
     "kept by a fixed name": (CHECK, "it has seen a record: self.aside"),
     "kept by choosing": (CHECK, "select_action.. keeps something of a context: self.aside"),
-    "spends by the answer": (CHECK, "changed more than rng"),
+    "spends by the answer": (CHECK, r"changed more than rng: self\.ledger"),
     "says nothing": (AUDIT, "which says nothing"),
 }
 """What stops a device with a fault, and what the fault is, or what is said."""

@@ -99,7 +99,8 @@ class Stranger(CentralAgent[Config, Any]):
         self.full -= 1
         early = self.config.fault == "schedule leak" and self.full == 1 and self.batch.sum() > 0
         if self.doubt:
-            early = self.batch.sum() + 2 * self.doubt * self.rng.laplace() > self.bar
+            queried = 0 if self.config.fault == "no query noise" else 2 * self.doubt * self.rng.laplace()
+            early = self.batch.sum() + queried > self.bar
         if self.full > 0 and not early:
             return published
         published = self.release = self.release + self.batch + self.noise()

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents.audits import registry as audits
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import AuditResult
 from privbandit_agents.audits.games.assortments import CAPACITY, ROUNDS, GramGame
 from privbandit_agents.audits.games.counters import columns
-from privbandit_agents.audits.games.derivatives import HESSIANS, MinimiserGame, NewtonGame
+from privbandit_agents.audits.games.derivatives import Hessians, MinimiserGame, NewtonGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.joint.assortments import dpmnl, private_cov
 from privbandit_agents.privacy.contributions import choices as choice
@@ -59,10 +59,10 @@ def test_the_approximate_benchmark_keeps_its_promise_and_a_quarter_of_its_noise_
     assert audited(GramGame("dpmnl-approx", {"rho": 1.0}), 25).refuted
 
 
-@pytest.mark.parametrize("game", [NewtonGame, HESSIANS])
+@pytest.mark.parametrize("game", [NewtonGame, Hessians])
 @pytest.mark.parametrize("rho", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
 @pytest.mark.wide
-def test_newton_steps_keep_their_promise(game: type[AgentGame] | Variant, rho: float) -> None:
+def test_newton_steps_keep_their_promise(game: type[AgentGame], rho: float) -> None:
     """Of rho = 1 a fifth is found in 60 runs, so that little of what a canary tells is lost."""
     found = audited(game("newton-mnl", {"rho": rho}), 60, seed=1)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > (0.2 * rho if rho == 1 else -1)
@@ -72,7 +72,7 @@ def test_newton_steps_keep_their_promise(game: type[AgentGame] | Variant, rho: f
 @pytest.mark.wide
 def test_half_the_noise_of_newton_steps_is_caught(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the gradients, and of the Hessians, each by the game that looks at it."""
-    game = (NewtonGame, HESSIANS)[part]("newton-mnl", {"rho": 1.0})
+    game = (NewtonGame, Hessians)[part]("newton-mnl", {"rho": 1.0})
     right = choice.sensitivities
     halved = "privbandit_agents.joint.assortments.newton_mnl.sensitivities"
     scales = [1.0, 1.0]

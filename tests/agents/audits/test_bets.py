@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 from privbandit_agents.audits.bounds.bets import Bet, Guess, choose
 from privbandit_agents.audits.claims import Claim, Floats, Game, shown_rho, tilt
-from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.power import power, power_of_less_noise
+from privbandit_agents.audits.lower_bounds import audit, power, power_of_less_noise
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 
 Law = Callable[[int, int, Generator], Floats]

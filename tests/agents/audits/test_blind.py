@@ -11,37 +11,6 @@ from privbandit_agents.testing import NotSeen, check_agent
 
 pytestmark = pytest.mark.slow
 FILE = Path(blind.__file__)
-MISSED = {
-    "NaiveSensitivity": "twice epsilon, spread over many coordinates: a quick audit finds .41 of 1",
-    "InWords": "the audit of words hands over contexts of another length, and ends with an error",
-    "LongerByAge": "zeros whose public number grows stand beside noise, and count as noise that two agents share",
-    "InBits": "its range of epsilon is finite, and the check of budgets sets infinity",
-}
-"""Agents that are not judged as they should be, each with the reason."""
-NOT_RUN = (
-    "EveryVisit",
-    "KeyNamesTheMood",
-    "OrderOfKeys",
-    "Padded",
-    "WholeBudgetTwice",
-)
-"""False claims that pass the checks, and whose audit has not been run: nothing is stated of them."""
-QUICK = (
-    "NoiseByHeart",
-    "OneNoise",
-    "PublicSeed",
-    "RewardsChooseFeatures",
-    "SameNoiseAgain",
-    "WaitsForNews",
-    "InADict",
-    "Deaf",
-)
-"""Agents that are checked in a second, and need no audit."""
-
-
-def cases(names: dict[str, str]) -> list[Any]:
-    """Return (name, world) of the agents."""
-    return [pytest.param(*case) for case in names.items() if case[0] not in {*MISSED, *NOT_RUN}]
 
 
 def checked(name: str, world: str) -> str:
@@ -63,13 +32,12 @@ def audited(name: str, world: str, folder: Path) -> Any:
     return ended.value.code
 
 
-@pytest.mark.parametrize(("name", "world"), cases(blind.FALSE))
+@pytest.mark.parametrize(("name", "world"), blind.FALSE.items())
 def test_a_false_claim_is_stopped(name: str, world: str, tmp_path: Path) -> None:
     assert checked(name, world) or audited(name, world, tmp_path) == 1
 
 
-@pytest.mark.parametrize(("name", "world"), cases(blind.HONEST))
+@pytest.mark.parametrize(("name", "world"), blind.HONEST.items())
 def test_an_honest_agent_is_neither_refuted_nor_refused(name: str, world: str, tmp_path: Path) -> None:
     assert checked(name, world) == ""
-    if name not in QUICK:
-        assert audited(name, world, tmp_path) == 0
+    assert audited(name, world, tmp_path) == 0

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.agents import Variant
-from privbandit_agents.audits.games.rewards import BLOCKS, RewardGame
+from privbandit_agents.audits.games.rewards import Blocks, RewardGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.privacy.mechanisms.counters import Counter
@@ -26,10 +25,10 @@ def test_a_canary_s_own_coin_is_no_help_to_its_guess() -> None:
     assert (quiet.play(0, 3, np.random.default_rng(0)) < 0).any()
 
 
-@pytest.mark.parametrize("kind", [RewardGame, BLOCKS])
+@pytest.mark.parametrize("kind", [RewardGame, Blocks])
 @pytest.mark.wide
 def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(
-    kind: type[RewardGame] | Variant, monkeypatch: pytest.MonkeyPatch
+    kind: type[RewardGame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """160 runs of 32 canaries, at epsilon = 4 and 95 %; of what a canary may tell little is lost on the way."""
     game = kind("jdp-linucb", {"epsilon": 4.0})
@@ -44,7 +43,7 @@ def test_jdp_linucb_keeps_its_promise_and_seven_tenths_of_its_noise_does_not(
 @pytest.mark.wide
 def test_both_blocks_need_noise(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the noise in one of the two blocks is found."""
-    game = BLOCKS("jdp-linucb", {"epsilon": 4.0})
+    game = Blocks("jdp-linucb", {"epsilon": 4.0})
     honest, part = Counter._drawn, np.ones(game.agent(0).schedule.counter.dim)
     part.reshape(2, -1)[block] = 0.1
     monkeypatch.setattr(Counter, "_drawn", lambda self: part * honest(self))

@@ -12,6 +12,7 @@ import privbandit_agents
 import pytest
 from matplotlib.figure import Figure
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
+from privbandit_agents.audits.pairs.records import world_for
 from privbandit_agents.audits.registry import games
 from privbandit_agents.cli import audit
 from privbandit_agents.cli.commands import app
@@ -134,6 +135,23 @@ def test_effort_is_counted_and_not_timed(effort: str, runs: int) -> None:
     assert games("grr", 1.0, effort=effort)[0].runs == runs
     with pytest.raises(ValueError, match="effort must be one of quick, normal, long; got 'quik'"):
         games("grr", 1.0, effort="quik")
+
+
+def test_settings_are_of_the_agent_or_of_the_world() -> None:
+    config, world = audit.settings_of("file.py:Mine", ["epsilon=2", "Mine.clip=1", "env.dim=3"])
+    assert config == {"epsilon": 2, "clip": 1} and world_for("linucb", world).observation_space.shape == (2, 3)
+    assert world_for("linucb", {"id": "privbandit/Bandit-v0", "n_arms": 3}).action_space.n == 3  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="or env"):
+        audit.settings_of("linucb", ["world.dim=3"])
+
+
+@pytest.mark.wide
+def test_an_agent_of_a_file_has_its_pictures_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{Path(__file__).parent / 'hidden.py'}:HiddenDevice"
+    audited(tmp_path, capsys, name, "--set", "env.dim=3", "--runs", "20", "--no-power", "--effort", "quick")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"hidden.py-HiddenDevice-correct.{kind}" for kind in ("png", "json")
+    }
 
 
 def test_an_audit_of_a_mechanism_imports_no_agent(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from pkgutil import resolve_name
 
 import numpy as np
 import pytest
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.games.joint import FIRST, JointGame
+from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.games.local import LocalGame
 from privbandit_agents.audits.games.servers import alike, new
 from privbandit_agents.audits.views.reports import Contrast
@@ -42,13 +42,14 @@ def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
     assert stronger.scene.agent.config.epsilon == 1.25 and game.scene.agent.config.epsilon == 1.0
 
 
-def test_a_variant_has_other_values_and_no_further_games() -> None:
-    first, windows = FIRST, find("sw-jdp-linucb").audit
+def test_a_game_of_another_one_has_other_values_and_no_further_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, windows = FirstRelease, find("sw-jdp-linucb").audit
     assert (first.part, first.times, first.delta, first.besides) == ("first release", 1, JointGame.delta, ())
-    assert first.game is JointGame and JointGame.times == 16 and len(JointGame.besides) == 3
-    assert resolve_name(windows).besides == ()
-    game = Variant(LocalGame, {"pilots": 64, "heats": (), "servers": new})("ldp-sgd", {"epsilon": 1.0}, effort="quick")
-    assert game.pilots == 64 and game.scene.words.endswith("a new server") and LocalGame.pilots == 500
+    assert JointGame.times == 16 and len(JointGame.besides) == 3 and resolve_name(windows).besides == ()
+    monkeypatch.setattr(LocalGame, "servers", staticmethod(new))
+    monkeypatch.setattr(LocalGame, "heats", ())
+    game = LocalGame("ldp-sgd", {"epsilon": 1.0}, effort="quick")
+    assert game.pilots == 500 and game.scene.words.endswith("a new server")
 
 
 def test_vectors_of_equal_records_are_computed_once_and_others_as_they_are() -> None:

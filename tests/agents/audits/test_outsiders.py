@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from privbandit_agents.audits.claims import AuditResult
 from privbandit_agents.audits.games import joint
-from privbandit_agents.audits.games.joint import FIRST, JointGame
+from privbandit_agents.audits.games.joint import FirstRelease, JointGame
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.audits.views.reports import Contrast
 from privbandit_agents.cli.commands import app
-from privbandit_agents.testing.audit import check_audit
+from privbandit_agents.testing.privacy import check_audit
 from privbandit_agents.testing.replay import NotSeen
 from privbandit_agents.zoo.entries import AGENTS
 
@@ -131,7 +131,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {"pilots": 8, "heats": ((4, 16),), "fits": 60}.items():
         monkeypatch.setattr(JointGame, key, value)
     monkeypatch.setattr(JointGame, "among", 1)
-    monkeypatch.setitem(FIRST.values, "among", 1)
+    monkeypatch.setattr(FirstRelease, "among", 1)
     monkeypatch.setattr(joint, "RUNS_OF_PURE", 1000)
 
 
@@ -219,7 +219,7 @@ def test_a_contrast_sees_a_difference_in_means_in_spread_and_in_one_coordinate()
     statistics = Contrast.of(zero, one)
     first, second = statistics(zero), statistics(one)
     assert statistics.clearest == 3
-    assert first[:, 3].mean() > 0.3 > -0.3 > second[:, 3].mean()
+    assert first[:, 2].mean() > 0.3 > -0.3 > second[:, 2].mean()
     shifted = Contrast.of(zero, zero + 1)
     assert (shifted(zero)[:, 0] - shifted(zero + 1)[:, 0] > 2).all()
 
@@ -230,7 +230,7 @@ def test_noise_that_coordinates_share_is_seen_through() -> None:
     zero, one = (rng.laplace(size=(4000, 1)) + np.zeros(3) for _ in range(2))
     one[:, 0] += 0.5
     statistics = Contrast.of(zero[:2000], one[:2000])
-    shown, other = (statistics(world[2000:])[:, 1] for world in (zero, one))
+    shown, other = (statistics(world[2000:])[:, 0] for world in (zero, one))
     assert shown.min() > other.max() or shown.max() < other.min()
 
 

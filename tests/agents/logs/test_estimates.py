@@ -5,9 +5,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import Explore, Ledger, Log, dr, ips, log, make, play, private_value, snips
-from privbandit_agents.audits.games.values import bounded_mean
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.audits.mechanisms import Request, bounded_mean
 from privbandit_agents.privacy import PrivacyBudgetExceeded
 from scipy import stats
 

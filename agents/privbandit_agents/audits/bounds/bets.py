@@ -11,14 +11,11 @@ import scipy
 
 from privbandit_agents.audits.claims import Claim, Floats
 
-STAKE = 0.98
-"""Share of the wealth that is at stake in a run, at most."""
-LARGEST = 50.0
-"""Largest epsilon, or rho, that a bound proves."""
+STAKE = 0.98  # share of the wealth that is at stake in a run, at most
+LARGEST = 50.0  # largest epsilon, or rho, that a bound proves
 WIDTHS = (0.25, 1.0, 2.0, 3.0, 4.5, 8.0)
 """Of graded guesses that are tried: how far they rise, in median deviations of a statistic."""
-BOLD = np.arange(20) / 20
-"""Shares of a canary's guesses that are not made, of which one is chosen."""
+BOLD = np.arange(20) / 20  # shares of a canary's guesses that are not made, of which one is chosen
 Worlds = tuple[Floats, Floats]
 
 
@@ -54,19 +51,13 @@ class Guess:
         return np.asarray((seen >= self.high) * 1.0 - (seen <= self.low))
 
     def told(self, worlds: Worlds, canaries: int = 0) -> Floats:
-        """Return right and wrong guesses, and their mean square, of each run of both worlds, shape (n, 3).
-
-        Args:
-            worlds: statistics of both, shape (n, k) each; of canaries one for each coin.
-            canaries: 0 if a run has one coin, the world.
-        """
+        """Return right and wrong guesses, and their mean square, of each run of both worlds, shape (n, 3)."""
         zero, one = worlds if canaries else (world[:, [self.statistic]] for world in worlds)
         grades = np.concatenate([self(zero), -self(one)], axis=1)
         right, square = np.maximum(grades, 0.0).mean(axis=1), (grades**2).mean(axis=1)
         return np.stack([right, right - grades.mean(axis=1), square], axis=1)
 
     def words(self, statistics: tuple[str, ...]) -> str:
-        """Return in words what is guessed from."""
         name, more, less = statistics[self.statistic], *((">=", "<=") if self.sign > 0 else ("<=", ">="))
         if self.graded:
             middle = self.sign * (self.low + self.high) / 2
@@ -84,8 +75,6 @@ class Bet:
     """A bet against a claim, fixed by pilot runs: what guesses are worth, and what is known of their scatter.
 
     Attributes:
-        claim: that is bet against.
-        guess: that is made.
         known: right and wrong guesses and mean squares of pilot runs, shape (n, 3).
         together: whether both worlds of a run have one generator.
     """
@@ -186,14 +175,6 @@ def choose(claim: Claim, pilot: Worlds, alpha: float, fresh: int, canaries: int 
     Under epsilon worth is linear in right and in wrong guesses, so that these are bold or abstain. It is the event of
     all thresholds that promises most, and its counterpart in the other tail if both together promise more. Under rho
     guesses are graded, too. Of a canary heads and tails are guessed alike, so that its guess does not know its coin.
-
-    Args:
-        claim: that is bet against.
-        pilot: statistics of both worlds; of canaries one for each coin.
-        alpha: error probability of the bound.
-        fresh: how many runs will bound it.
-        canaries: coins of a run; 0: one, the world.
-        in_step: whether worlds may be played together; else they are played apart.
     """
     if canaries:
         # scores that abstain or not, by size: from all guesses to a twentieth of them

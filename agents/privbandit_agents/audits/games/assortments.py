@@ -33,7 +33,6 @@ class GramGame(AgentGame):
     settings: ClassVar = {"mle_share": 0.05, "calls": 1, "exploration": 1, "growth": 1.0, "horizon": ROUNDS}
 
     def prepare(self) -> None:
-        """Prepare who are canaries, how their coins are read, and alpha after each user."""
         agent = self.agent(0)
         self.users = strongest(agent.cov.counter, ROUNDS)
         self.canaries = len(self.users)
@@ -58,7 +57,6 @@ class GramGame(AgentGame):
         agent.update(context, offered, -1)
 
     def served(self, agent: Any, coins: Floats) -> Floats:
-        """Serve canaries and others; return V after each user, shape (users, d, d)."""
         along = dict(zip(self.users.tolist(), (2 * self.decoder.coordinates + (coins < 0)).tolist(), strict=True))
         roots = np.zeros((ROUNDS, 2 * PAIRS, 2 * PAIRS))
         for t in range(ROUNDS):

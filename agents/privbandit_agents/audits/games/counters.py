@@ -40,12 +40,6 @@ class Decoder:
         """Project a counter's releases, whitened, on what each canary's term moves.
 
         If the noise is the counter's and everybody else is known, no other score is better.
-
-        Args:
-            counter: whose releases are read.
-            users: after each of whom it releases.
-            canaries: which of them are, shape (k,).
-            coordinates: in which each canary's term is, shape (k,).
         """
         shown = columns(counter, users)[:, canaries]
         alike = coordinates[:, None] == coordinates

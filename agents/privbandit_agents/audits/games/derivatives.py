@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 
@@ -87,18 +87,19 @@ class NewtonGame(AgentGame):
         return np.asarray(np.einsum("kj,kj->k", vectors[:, 0], turned))
 
 
-HESSIANS = Variant(
-    NewtonGame,
-    {
-        "part": "Hessians",
-        "pair": "no purchase from +-e1, or from +-e2",
-        "seen": f"the Hessians of {NewtonGame.canaries} batches, as the released precision tells them",
-        "runs": 800,
-        "settings": {"steps": 1, "growth": 1.0001, "gradient_share": 0.05},
-        "hessians": True,
-    },
-)
-NewtonGame.besides = (HESSIANS,)
+class Hessians(NewtonGame):
+    """The same with nearly all of the budget for the Hessians."""
+
+    besides = ()
+    part = "Hessians"
+    pair = "no purchase from +-e1, or from +-e2"
+    seen = f"the Hessians of {NewtonGame.canaries} batches, as the released precision tells them"
+    runs = 800
+    settings: ClassVar = {"steps": 1, "growth": 1.0001, "gradient_share": 0.05}
+    hessians = True
+
+
+NewtonGame.besides = (Hessians,)
 
 
 class MinimiserGame(AgentGame):

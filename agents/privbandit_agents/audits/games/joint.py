@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.batches import BatchCanaries
 from privbandit_agents.audits.games.schedules import ScheduleGame
@@ -20,8 +20,7 @@ from privbandit_agents.audits.views.transcript import added, changes, portions, 
 from privbandit_agents.zoo.registry import spaces_of
 
 PROBES = 32
-LATE = 64, 512, 4096
-"""Numbers of users after whom the target comes in some scenes, if there are so many."""
+LATE = 64, 512, 4096  # numbers of users after whom the target comes in some scenes, if there are so many
 AMONG = (
     "contexts and answers of 0",
     "contexts beyond any clip",
@@ -31,8 +30,7 @@ AMONG = (
     "hardly any answers",
 )
 """Populations among whom the best pairs are tried once more."""
-RUNS_OF_PURE = 5000
-"""Runs for claims of epsilon: one clear event shows more than many guesses."""
+RUNS_OF_PURE = 5000  # runs for claims of epsilon: one clear event shows more than many guesses
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,7 @@ class JointGame(AgentGame):
     pilots, fits = 16, 200
     heats: ClassVar[Sequence[tuple[int, int]]] = ((4, 60),)
     times: int = 16
-    among: int = 1
-    """Pairs that are tried among all of ``AMONG``."""
+    among: int = 1  # pairs that are tried among all of ``AMONG``
     layout = Layout(0, 1, 0)
 
     def prepare(self) -> None:
@@ -135,13 +132,13 @@ class JointGame(AgentGame):
         return float(apart.loss if pure else apart.distance)
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the actions and then the releases of each run, as wide as in the pilot runs."""
         readings: Any = self.contrast
         return self.table(*self.collected(scene, world, runs, rng), readings.layout.width)
 
     def collected(self, scene: Scene, world: int, runs: int, rng: Generator) -> tuple[Floats, list[list[Floats]]]:
         """Return the actions of each run, as indicators of arms, (runs, a), and its releases at all times."""
-        users, found = self.script(scene, world), []
+        others = scene.others[np.arange(1, self.looks[-1]) % len(scene.others.feedback)]
+        users, found = scene.pair.users(world, 1).then(others), []
         earlier = scene.others[np.arange(scene.before) % len(scene.others.feedback)]
         for _ in range(runs):
             agent = self.fresh(rng)
@@ -149,11 +146,6 @@ class JointGame(AgentGame):
                 agent.update(earlier.contexts, earlier.actions, earlier.feedback)
             found.append(self.readings(agent, users))
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
-
-    def script(self, scene: Scene, world: int) -> Records:
-        """Return the records of the users of a run: the target's and then the others'."""
-        others = scene.others[np.arange(1, self.looks[-1]) % len(scene.others.feedback)]
-        return scene.pair.users(world, 1).then(others)
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
@@ -183,19 +175,19 @@ class JointGame(AgentGame):
         return np.asarray(chosen, np.float64).ravel()
 
 
-FIRST = Variant(
-    JointGame,
-    {
-        "part": "first release",
-        "seen": f"the first release, and the actions towards {PROBES} probe users after it",
-        "unseen": "later releases, targets after the first user, and other pairs of records",
-        # a run takes no longer than the first change in a trial run, so that there can be many
-        "runs": 2000,
-        "pilots": 24,
-        "fits": 1000,
-        "heats": ((8, 60), (4, 200)),
-        "times": 1,
-        "among": 6,
-    },
-)
-JointGame.besides = (FIRST, ScheduleGame, BatchCanaries)
+class FirstRelease(JointGame):
+    """Look at the first change alone: runs are short, so that there can be many."""
+
+    besides = ()
+    part = "first release"
+    seen = f"the first release, and the actions towards {PROBES} probe users after it"
+    unseen = "later releases, targets after the first user, and other pairs of records"
+    runs = 2000
+    pilots = 24
+    fits = 1000
+    heats: ClassVar = ((8, 60), (4, 200))
+    times = 1
+    among = 6
+
+
+JointGame.besides = (FirstRelease, ScheduleGame, BatchCanaries)

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Claim, Floats
 from privbandit_agents.audits.games.servers import NEW, Servers, late, layered, layered_pairs, sure, unsure, usual
 from privbandit_agents.audits.pairs.records import Pair, Records, answered, drawn, pairs
@@ -24,14 +24,7 @@ from privbandit_agents.privacy.randomizers.gaussian import GaussianReport
 
 @dataclass(frozen=True)
 class Scene:
-    """A server, which stays as it is, and two records that a user's device may have.
-
-    Attributes:
-        agent: the server, and devices whose generator the game sets.
-        pair: the records.
-        words: what this is.
-        next: a user who reports after each user with such a record, and is looked at, too; None: nobody does.
-    """
+    """A server, which stays as it is, and two records of a user, after each of whom ``next`` may report, too."""
 
     agent: Any
     pair: Pair
@@ -59,7 +52,6 @@ class LocalGame(AgentGame):
     presumes = True
     servers: Callable[[AgentGame], Servers] = staticmethod(usual)
     pairs: Callable[[gym.Env[Any, Any]], list[Pair]] = staticmethod(lambda env: local_pairs(env, drawn(env)))
-    """Of records that are tried with each server."""
     easiest: Sequence[Pair] = ()
 
     def claimed(self) -> Claim:
@@ -89,7 +81,9 @@ class LocalGame(AgentGame):
 
     def further(self, best: list[Scene]) -> list[Scene]:
         """Return the easiest pairs, and those of answers, with servers that have learned from many users."""
-        some = {pair.words: pair for pair in (*(scene.pair for scene in best[:2]), *self.pairs(self.env)[:1])}
+        own = self.agent(0)
+        here = [scene for scene in best if scene.agent.observation_space == own.observation_space]
+        some = {pair.words: pair for pair in (*(scene.pair for scene in here[:2]), *self.pairs(self.env)[:1])}
         self.easiest = list(some.values())
         return list(self.late_scenes())
 
@@ -132,7 +126,9 @@ class LocalGame(AgentGame):
 
     def observed(self, scene: Scene, world: int, runs: int, rng: Generator) -> Floats:
         least = 64  # users of a call: more than a report has parts
-        users, agent = max(runs, least), self.devices(scene, rng)
+        users, agent = max(runs, least), copy.copy(scene.agent)
+        rekey(agent, rng)
+        agent.rng = rng.spawn(1)[0]
         # what devices of a call share is seen if there are many calls
         each = least if scene.next is not None else max(least, math.ceil(users / 16))  # in 16 calls
         reports = [self.sent(agent, scene, world, each) for _ in range(math.ceil(users / each))]
@@ -144,13 +140,6 @@ class LocalGame(AgentGame):
         width = max(part.shape[1] for part in parts)
         known = np.concatenate([told(report, each) for report in reports])
         return np.column_stack([known, np.concatenate([padded(part, width) for part in parts])])[:runs]
-
-    def devices(self, scene: Scene, rng: Generator) -> Any:
-        """Return the agent of a scene with new noise."""
-        agent = copy.copy(scene.agent)
-        rekey(agent, rng)
-        agent.rng = rng.spawn(1)[0]
-        return agent
 
     def sent(self, agent: Any, scene: Scene, world: int, users: int) -> Any:
         """Return the reports of users in one call, with the next users' reports if the scene has them."""
@@ -180,35 +169,33 @@ class LocalGame(AgentGame):
         return told
 
 
-GRADIENTS = Variant(
-    LocalGame,
-    {
-        "seen": "all that one user's device sends, to a new server, one that has learned, or one with a hostile model",
-        "settings": {"hidden": 2},
-        "heats": ((12, 1000), (6, 4000)),  # the likelihood ratio is known, so that few runs of each scene do
-        "servers": sure,
-    },
-)
-KERNELS = Variant(
-    LocalGame,
-    {
-        "seen": "all that one user's device sends, to new, learned or hostile servers",
-        "pilots": 128,
-        "heats": ((12, 1000), (6, 3000)),
-        "servers": unsure,
-    },
-)
-LAYERED = Variant(
-    LocalGame,
-    {
-        "seen": "all that one user's device sends, to a new server and on the second layer, below reports that lie",
-        "unseen": "other layers and histories, and other records",
-        "world": {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6},
-        "runs": 25_000,
-        # a first layer of about a million users, whose bins stand out of any noise
-        "settings": {"first": 4 * 10**6, "gamma": 2.0},
-        "published": {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)},  # every bin counts as active
-        "servers": layered,
-        "pairs": layered_pairs,
-    },
-)
+class Gradients(LocalGame):
+    """Look at reports to a model that is sure of label 1, too."""
+
+    seen = "all that one user's device sends, to a new server, one that has learned, or one with a hostile model"
+    settings: ClassVar = {"hidden": 2}
+    heats: ClassVar = ((12, 1000), (6, 4000))  # the likelihood ratio is known, so that few runs of each scene do
+    servers = staticmethod(sure)
+
+
+class Kernels(LocalGame):
+    """Look at reports to a model that is sure of nothing, too."""
+
+    seen = "all that one user's device sends, to new, learned or hostile servers"
+    pilots = 128
+    heats: ClassVar = ((12, 1000), (6, 3000))
+    servers = staticmethod(unsure)
+
+
+class Layered(LocalGame):
+    """Look at reports of the second layer, too."""
+
+    seen = "all that one user's device sends, to a new server and on the second layer, below reports that lie"
+    unseen = "other layers and histories, and other records"
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": 2, "horizon": 10**6}
+    runs = 25_000
+    # a first layer of about a million users, whose bins stand out of any noise
+    settings: ClassVar = {"first": 4 * 10**6, "gamma": 2.0}
+    published: ClassVar = {"preset": "published", "kappas": (0.0, 0.0, 0.0, 0.0)}  # every bin counts as active
+    servers = staticmethod(layered)
+    pairs = staticmethod(layered_pairs)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privbandit_agents.audits.agents import AgentGame, Variant
+from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
 from privbandit_agents.base.agent import Array
@@ -51,13 +51,11 @@ class RewardGame(AgentGame):
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
     runs = 1500
     users: int = 2 * CANARIES
-    blocks: int = 1
-    """Models of arms."""
+    blocks: int = 1  # models of arms
     moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
     counter: Callable[[Any], Counter] = attrgetter("schedule.counter")
 
     def prepare(self) -> None:
-        """Prepare how the canaries' rewards are read."""
         places = np.arange(self.canaries)
         columns = places // DIM % self.blocks * (DIM + 1) + places % DIM
         self.decoder = Decoder.of(self.counter(self.agent(0)), self.users, places, columns)
@@ -79,34 +77,35 @@ class RewardGame(AgentGame):
         return self.decoder(readings)
 
 
-BLOCKS = Variant(
-    RewardGame,
-    {
-        "part": "rewards in the blocks of two arms",
-        "pair": "reward 1 or 0 of an arm, at a unit vector",
-        "seen": f"the estimates of two arms that share a context, after each of {2 * CANARIES} users",
-        "world": {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES},
-        "runs": 800,
-        "blocks": 2,
-    },
-)
-RewardGame.besides = (BLOCKS,)
-WINDOWS = Variant(
-    RewardGame,
-    {
-        "unseen": "further windows, which are replayed, the Gram matrix, and other pairs of records",
-        "settings": RewardGame.settings | {"window": 4 * CANARIES},
-        "besides": (),
-    },
-)
-STEPS = Variant(
-    RewardGame,
-    {
-        "seen": f"the parameters after each of {2 * CANARIES} users",
-        "unseen": "larger batches, random features, and other pairs of records",
-        "settings": {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES},
-        "moments": of_steps,
-        "counter": attrgetter("counter"),
-    },
-)
-"""A batch is one user, so that a canary's gradient is its reward times its unit vector."""
+class Blocks(RewardGame):
+    """Arms share a context: half of the canaries get each of two arms."""
+
+    besides = ()
+    part = "rewards in the blocks of two arms"
+    pair = "reward 1 or 0 of an arm, at a unit vector"
+    seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"
+    world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
+    runs = 800
+    blocks = 2
+
+
+RewardGame.besides = (Blocks,)
+
+
+class Windows(RewardGame):
+    """The first window of many."""
+
+    unseen = "further windows, which are replayed, the Gram matrix, and other pairs of records"
+    settings: ClassVar = RewardGame.settings | {"window": 4 * CANARIES}
+    besides = ()
+
+
+class Steps(RewardGame):
+    """A batch is one user, so that a canary's gradient is its reward times its unit vector."""
+
+    besides = ()
+    seen = f"the parameters after each of {2 * CANARIES} users"
+    unseen = "larger batches, random features, and other pairs of records"
+    settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
+    moments = staticmethod(of_steps)
+    counter = attrgetter("counter")

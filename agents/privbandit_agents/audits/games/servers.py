@@ -7,6 +7,7 @@ features lie in one of them or in the other.
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,15 +16,14 @@ import numpy as np
 
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.audits.pairs.records import WORLD_HORIZON, Pair, drawn
+from privbandit_agents.audits.pairs.records import WORLD_HORIZON, WORLDS, Pair, drawn
 from privbandit_agents.audits.pairs.scenes import arms, local_pairs
 from privbandit_agents.base.agent import NEVER, labels_of_contexts
 from privbandit_agents.base.labels import Labels
 from privbandit_agents.zoo.registry import can_play, make, spaces_of
 from privbandit_envs import from_table
 
-Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]
-"""Descriptions, worlds, and agents that stay as they are."""
+Servers = Iterator[tuple[str, gym.Env[Any, Any], Any]]  # descriptions, worlds, and agents that stay as they are
 NEW = "a new server"
 ANGLE = np.arcsin(0.4999)
 """Angle between the target's features and the strong direction, chosen so that the residual just fits a bin."""
@@ -32,13 +32,22 @@ AWAKE = 100 * np.array([-1.0, -1, 0, 1, 1, 0, 1, 1])
 
 
 def server(game: AgentGame, env: gym.Env[Any, Any]) -> Any:
-    """Return a new server in a world."""
     return make(game.name, env, seed=0, **game.config)
 
 
 def new(game: AgentGame) -> Servers:
-    """Yield a new server in the game's world, and one in a world of three labels if the agent plays that, too."""
+    """Yield a new server in the game's world, and in others that the agent plays, too.
+
+    One is a small world of the same family, as a leak that is spread over many coordinates is seldom seen in any. One
+    has three labels.
+    """
     yield NEW, game.env, server(game, game.env)
+    for world in WORLDS:
+        if game.env.spec and world["id"] == game.env.spec.id:
+            small = gym.make(**world, horizon=WORLD_HORIZON)
+            few, many = (math.prod(env.observation_space.shape or ()) for env in (small, game.env))
+            if few < many:
+                yield f"few coordinates, {NEW}", small, server(game, small)
     more = three_labels(WORLD_HORIZON)
     if not labels_of_contexts(*spaces_of(game.env)) and can_play(game.name, more):
         yield f"three labels, {NEW}", more, server(game, more)

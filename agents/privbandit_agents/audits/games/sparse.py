@@ -18,10 +18,8 @@ from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.state import rekey
 
 DIM = 11
-BATCH = 256
-"""Users of the target's batch."""
-BASE = 0.2
-"""Level at which the batch's other users hold the coordinates, relative to the pinned one."""
+BATCH = 256  # users of the target's batch
+BASE = 0.2  # level at which the batch's other users hold the coordinates, relative to the pinned one
 
 
 class SparseGame(AgentGame):
@@ -56,7 +54,6 @@ class SparseGame(AgentGame):
         return agent
 
     def statistics_of(self, agent: AnyAgent, world: int) -> Floats:
-        """Serve the batch in a world; return the statistics, shape (3,)."""
         self.serve(agent, world)
         ratios = read(agent)
         selected = np.abs(ratios) > 1e-3
@@ -66,7 +63,6 @@ class SparseGame(AgentGame):
         return np.array([chosen, values, clipped])
 
     def serve(self, agent: AnyAgent, world: int) -> None:
-        """Serve the batch, the target first."""
         loud = 1e3  # a reward that every clip cuts
         self.users(agent, self.target, loud * (1 - 2 * world), 1)
         self.users(agent, self.others, loud, BATCH - 1)

@@ -8,8 +8,7 @@ import numpy as np
 from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 
-SECRET = "secret-7"
-"""No error, warning or state may show it."""
+SECRET = "secret-7"  # no error, warning or state may show it
 NO_NUMBERS: dict[str, object] = {
     "text": SECRET,
     "bytes": SECRET.encode(),
@@ -41,7 +40,6 @@ class Attack(NamedTuple):
     """One part of a record, replaced.
 
     Attributes:
-        name: of the attack, in words.
         part: 0, 1, 2: the context, the action, or the feedback.
         value: what stands in its place.
         harmless: NaN in its place, in the right shape.

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from privbandit_agents.audits.pairs.records import BEYOND, Records, actions, answers, corners, drawn
+from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.base.agent import AnyAgent, Array
 from privbandit_envs.spaces import Assortments
 
@@ -40,16 +41,7 @@ class Boundary:
 def boundaries(
     schedule: Schedule, env: gym.Env[Any, Any], users: int, agent: AnyAgent, seeds: int, most: int
 ) -> list[Boundary]:
-    """Return neighbours whose schedules differ for most seeds, of all that bisection finds.
-
-    Args:
-        schedule: that is seen.
-        env: as for ``populations``, like the next two.
-        users: of each population.
-        agent: whose promise defines neighbours.
-        seeds: of agents whose runs find boundaries; six further ones try them.
-        most: boundaries; the search stops once this number is found for all further seeds.
-    """
+    """Return neighbours whose schedules differ for most seeds, of all that bisection finds."""
     found: list[tuple[float, Boundary]] = []
     for seed in range(seeds):
         for words, one, other in opposites(env, users, agent):
@@ -59,8 +51,16 @@ def boundaries(
             if not np.array_equal(seen, schedule(seed, other, None)):
                 boundary = bisected(partial(schedule, seed), one, other, seen, words)
                 found.append((boundary.apart(schedule, range(seeds, seeds + 6)), boundary))
-    best = sorted(found, key=lambda one: -one[0])[:most]
+    best = sorted(found, key=lambda one: (-one[0], one[1].place))[:most]
     return [boundary for share, boundary in best if share]
+
+
+def crowds(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent) -> Iterator[Boundary]:
+    """Yield neighbours whose target comes last, after one or three users who have its first record."""
+    for pair in joint_pairs(env, seen, agent):
+        for before in (1, 3):
+            worlds = (pair.users(0, before).then(pair.users(world, 1)) for world in (0, 1))
+            yield Boundary((next(worlds), next(worlds)), before, f"{pair.words}, after {before} like the first")
 
 
 def bisected(
@@ -88,13 +88,7 @@ def opposites(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> Iterator[t
 
 
 def populations(env: gym.Env[Any, Any], users: int, agent: AnyAgent) -> dict[str, Records]:
-    """Return populations of ``users`` users by name.
-
-    Args:
-        env: the world, which draws some of them.
-        users: of each.
-        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
-    """
+    """Return populations of ``users`` users by name."""
     first = drawn(env, users)
     least, most = extremes(env, first)
     turns = np.arange(users) % 2 == 0

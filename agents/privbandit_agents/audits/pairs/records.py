@@ -1,6 +1,6 @@
 """Worlds that any agent may be audited in, and pairs of records that lie far apart there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,10 +22,8 @@ WORLDS: tuple[dict[str, Any], ...] = (
 )
 """A small world of each family; an agent is audited in the first one that it plays."""
 WORLD_HORIZON = 1024
-USERS_A_RUN = 256
-"""Users of a run at most, and users drawn to see records of every kind."""
-BEYOND = 1e6
-"""Beyond any clip."""
+USERS_A_RUN = 256  # users of a run at most, and users drawn to see records of every kind
+BEYOND = 1e6  # beyond any clip
 INSIDE = np.array([0.62, 0.31])
 """Answers between the least and the most, as shares of the way: none lies on a grid that answers have."""
 
@@ -72,16 +70,18 @@ class Pair:
         return self.records[np.full(n, world)]
 
 
-def world_for(name: str) -> gym.Env[Any, Any]:
-    """Return an environment that an agent plays.
+def world_for(name: str, env: str | Mapping[str, Any] | None = None) -> gym.Env[Any, Any]:
+    """Return an environment for an agent: that of an id, one with settings, or by default one that it plays.
 
     Raises:
         ValueError: it plays none of these worlds.
     """
+    given = {"id": env} if isinstance(env, str) else dict(env or {})
+    if "id" in given:
+        return gym.make(**given)
     for world in WORLDS:
-        env = gym.make(**world, horizon=WORLD_HORIZON)
-        if can_play(name, env):
-            return env
+        if can_play(name, gym.make(**world, horizon=WORLD_HORIZON)):
+            return gym.make(**{**world, "horizon": WORLD_HORIZON, **given})
     raise ValueError(f"{name} plays none of {', '.join(world['id'] for world in WORLDS)}; name an environment.")
 
 
@@ -100,12 +100,7 @@ def drawn(env: gym.Env[Any, Any], users: int = USERS_A_RUN, seed: int = 0) -> Re
 
 
 def pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
-    """Return pairs of records far apart in one of context, action and feedback, or in all of them, and some between.
-
-    Args:
-        env: the world; its spaces limit how far contexts and actions may be apart.
-        seen: records drawn there; their feedback limits how far feedback may be apart.
-    """
+    """Return pairs of records far apart in one of context, action and feedback, or in all of them, and some between."""
     (low, high), (one, other), drawn_context = corners(env, seen), actions(env, seen), seen.contexts[0]
     least, most = answers(env, seen, one)
     least_of_other, most_of_other = answers(env, seen, other)

@@ -18,16 +18,13 @@ WILD = (BEYOND, 1e200, math.inf)
 
 
 def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
-    """Return pairs of records that an environment's users may have.
-
-    Args:
-        env: the world.
-        seen: records drawn there.
-    """
+    """Return pairs of records that an environment's users may have."""
     shape, space = env.observation_space.shape or (), env.action_space
     found = pairs(env, seen) + absent(seen) + list(wild(seen))
     if isinstance(space, Discrete) and len(shape) == 2:
-        found += [*arms(shape[0], *np.eye(shape[1])[:2]), *equal_features(*shape)]
+        even = np.full(shape, shape[1] ** -0.5)  # it and its negative are farthest apart in l1
+        found += arms(shape[0], *np.eye(shape[1])[:2])
+        found.append(pair("equal features and reward 1, or their negatives", (even, 0, 1.0), (-even, 0, -1.0)))
     elif isinstance(space, Discrete) and len(shape) == 1:
         found += labels(int(space.n), *corners(env, seen))
     elif isinstance(space, Assortments) and len(shape) == 2:
@@ -36,14 +33,7 @@ def local_pairs(env: gym.Env[Any, Any], seen: Records) -> list[Pair]:
 
 
 def joint_pairs(env: gym.Env[Any, Any], seen: Records, agent: AnyAgent, answers: Sequence[float] = ()) -> list[Pair]:
-    """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip.
-
-    Args:
-        env: the world.
-        seen: records drawn there.
-        agent: whose promise defines neighbours; where rewards alone are protected, in these alone.
-        answers: further ones that are tried.
-    """
+    """Return pairs of records for a curator: at the corners of the spaces, unit vectors, and far beyond any clip."""
     shape, found = env.observation_space.shape or (), pairs(env, seen) + absent(seen)
     found += answered(found[0], answers)
     found += islice(wild(seen, (BEYOND,)), 4)
@@ -143,12 +133,6 @@ def sets(space: Assortments, dim: int) -> Iterator[Pair]:
     yield pair("the purchase of an item or of nothing", (context, offered, 0.0), (context, offered, -1.0))
     yield pair("opposite features of what was bought", (context, offered, 0.0), (elsewhere, offered, 0.0))
     yield pair("features of what was not on offer", (context, offered, 0.0), (unoffered, offered, 0.0))
-
-
-def equal_features(n: int, dim: int) -> list[Pair]:
-    """Return a pair of the largest l1 distance: a record of equal features and reward 1, and its negative."""
-    context = np.full((n, dim), dim**-0.5)
-    return [pair("equal features and reward 1, or their negatives", (context, 0, 1.0), (-context, 0, -1.0))]
 
 
 def labels(n: int, low: Array, high: Array) -> list[Pair]:

@@ -9,8 +9,7 @@ from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_envs.spaces import Assortments
 
-FAR = 1e9
-"""Beyond every bound that an agent may clip to."""
+FAR = 1e9  # beyond every bound that an agent may clip to
 
 
 def targets(agent: AnyAgent, ordinary: Record) -> dict[str, Record]:

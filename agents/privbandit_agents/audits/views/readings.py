@@ -12,7 +12,6 @@ STATISTICS = (
     *(f"actions and releases: {name}" for name in Contrast.statistics),
     "projection of all releases",
     "likelihood ratio of all releases, as if their noise were Laplace",
-    "the clearest number of a release",
 )
 """The statistics of each run's readings."""
 
@@ -47,13 +46,10 @@ class Readings(NamedTuple):
     """Statistics that two samples of actions and releases suggest.
 
     Attributes:
-        everything: of actions and releases, coordinate by coordinate.
-        layout: of the readings.
         center: of the releases' moves in the middle between the worlds, shape (D,).
         weights: the difference of their means over their covariance (Fisher): best for Gaussian noise.
         far: half of the difference of their means.
         scale: mean absolute deviation of each: the scale, if the noise is Laplace.
-        clearest: which of them moves most, in units of its scale.
         grown: by how much the noise of a number is larger in one of the worlds: logarithm of the ratio, less its error.
     """
 
@@ -63,7 +59,6 @@ class Readings(NamedTuple):
     weights: Floats
     far: Floats
     scale: Floats
-    clearest: int
     grown: float
 
     @property
@@ -92,7 +87,6 @@ class Readings(NamedTuple):
         far, scale = (means[0] - means[1]) / 2, np.abs(np.concatenate(noises)).mean(axis=0) + 1e-9
         noise = np.concatenate(noises)
         weights = solved(noise, 2 * far[:, None])[:, 0]
-        clearest = int(np.argmax(np.abs(far) / scale)) if len(far) else 0
         center = (means[0] + means[1]) / 2
         # worlds that draw the same noise show the ratio of its sizes after few runs
         sizes = [np.abs(part).mean(axis=0) + 1e-9 for part in noises]
@@ -102,12 +96,11 @@ class Readings(NamedTuple):
         ratios = np.abs(np.log(sizes[0] / sizes[1])) - 2 * np.sqrt((1 - alike**2) / max(n, 1))
         grown = float(ratios.max(initial=0.0))
         everything = Contrast.of(zero[:1, :0], one[:1, :0]) if brief else Contrast.of(zero, one)
-        return cls(everything, layout, center, weights, far, scale, clearest, grown)
+        return cls(everything, layout, center, weights, far, scale, grown)
 
     def __call__(self, seen: Floats) -> Floats:
-        """Return the statistics of views (n, D), shape (n, 10)."""
+        """Return the statistics of views (n, D), shape (n, 7)."""
         layout = self.layout
         apart = layout.moves(seen) - self.center
         ratio = np.clip(apart * np.sign(self.far), -np.abs(self.far), np.abs(self.far)) @ (2 / self.scale)
-        single = apart[:, self.clearest] if apart.shape[1] else np.zeros(len(seen))
-        return np.column_stack([self.everything(seen), apart @ self.weights, ratio, single])
+        return np.column_stack([self.everything(seen), apart @ self.weights, ratio])

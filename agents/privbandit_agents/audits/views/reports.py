@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
-CUT = 8.0
-"""Features of a classifier are cut at this number of standard deviations."""
+CUT = 8.0  # features of a classifier are cut at this number of standard deviations
 
 
 def encoded(thing: object) -> bytes:
@@ -146,8 +145,7 @@ class Contrast:
 
     Attributes:
         kept: the coordinates that were not the same in all pilot runs, shape (k,).
-        direction: difference of their means, each over its variance, of length 1, shape (k,).
-        together: the same over their covariance, since noise that coordinates share cancels; zeros if they are many.
+        direction: difference of their means over their covariance, or variances if they are many, of length 1, (k,).
         edges: of the bins of each.
         ratios: the log ratio of the two worlds' frequencies in each bin.
         clearest: which of them has histograms that differ most.
@@ -157,7 +155,6 @@ class Contrast:
 
     kept: NDArray[np.intp]
     direction: Floats
-    together: Floats
     edges: tuple[Floats, ...]
     ratios: tuple[Floats, ...]
     clearest: int
@@ -165,12 +162,10 @@ class Contrast:
     learned: "Learned"
 
     statistics = (
-        "projection on the difference of means",
         "projection of all coordinates together",
         "likelihood ratio of all coordinates' histograms, as if independent",
         "likelihood ratio of the clearest coordinate's histograms",
         "largest likelihood ratio of a single value",
-        "sizes of deviations",
         "a classifier of coordinates, their sizes, squares and products",
     )
 
@@ -182,11 +177,13 @@ class Contrast:
         pooled = np.concatenate([zero, one])
         kept = np.flatnonzero((pooled != pooled[:1]).any(axis=0))
         zero, one = zero[:, kept], one[:, kept]
-        spread = (zero.var(axis=0) + one.var(axis=0)) / 2
         means = zero.mean(axis=0), one.mean(axis=0)
-        direction, together = (means[0] - means[1]) / (spread + 1e-9), np.zeros(len(kept))
-        if 1 < len(kept) <= 256:  # pilot runs do not show the correlations of more
-            together = solved(np.concatenate([zero - means[0], one - means[1]]), (means[0] - means[1])[:, None])[:, 0]
+        direction = 2 * (means[0] - means[1]) / (zero.var(axis=0) + one.var(axis=0) + 1e-9)
+        if (
+            1 < len(kept) <= min(256, len(zero) // 2)
+        ):  # noise that coordinates share cancels; pilot runs do not show that of more
+            noise = np.concatenate([zero - means[0], one - means[1]])
+            direction = solved(noise, (means[0] - means[1])[:, None])[:, 0]
         rising = [np.ascontiguousarray(np.sort(seen, axis=0).T) for seen in (pooled[:, kept], zero, one)]
         edges = tuple(edges_of(values) for values in rising[0])
         rates = [(rates_of(a, e), rates_of(b, e)) for a, b, e in zip(*rising[1:], edges, strict=True)]
@@ -194,7 +191,6 @@ class Contrast:
         return cls(
             kept,
             direction / max(float(np.linalg.norm(direction)), 1e-9),
-            together / max(float(np.linalg.norm(together)), 1e-9),
             edges,
             tuple(np.log(a) - np.log(b) for a, b in rates),
             int(np.argmax(apart)) if apart else 0,
@@ -203,7 +199,7 @@ class Contrast:
         )
 
     def __call__(self, reports: Floats) -> Floats:
-        """Return the statistics of reports (n, D), shape (n, 7); coordinates that are missing count as 0."""
+        """Return the statistics of reports (n, D), shape (n, 5); coordinates that are missing count as 0."""
         if not len(self.kept):
             return np.zeros((len(reports), len(self.statistics)))
         values = padded(reports, int(self.kept[-1]) + 1)[:, self.kept]
@@ -215,9 +211,8 @@ class Contrast:
         )
         single = np.array([ratio_of(column, *atoms) for column, atoms in zip(values.T, self.atoms, strict=True)])
         largest = np.take_along_axis(single, np.abs(single).argmax(axis=0)[None], axis=0)[0]
-        projected = values @ self.direction, values @ self.together
-        found = [*projected, terms.sum(axis=0), terms[self.clearest], largest]
-        return np.column_stack([*found, self.learned.sizes(values), self.learned(values)])
+        found = [values @ self.direction, terms.sum(axis=0), terms[self.clearest], largest]
+        return np.column_stack([*found, self.learned(values)])
 
 
 class Learned(NamedTuple):
@@ -228,16 +223,12 @@ class Learned(NamedTuple):
 
     Attributes:
         chosen: the coordinates that it reads, those whose means or sizes differ most, shape (k,).
-        center: of each, shape (k,).
         scale: mean deviation of each, shape (k,).
-        spread: weights of the sizes alone: difference of their means over their variance, shape (k,).
-        weights: of all features.
     """
 
     chosen: NDArray[np.intp]
     center: Floats
     scale: Floats
-    spread: Floats
     weights: Floats
 
     @classmethod
@@ -251,34 +242,21 @@ class Learned(NamedTuple):
         for a, b in ((zero, one), (np.abs(zero - center), np.abs(one - center))):
             moved += (a.mean(axis=0) - b.mean(axis=0)) ** 2 / (a.var(axis=0) + b.var(axis=0) + 1e-9 * scale**2)
         chosen = np.sort(np.argsort(-moved)[:8])  # the coordinates that move most
-        untrained = cls(chosen, center[chosen], scale[chosen], np.zeros(len(chosen)), np.zeros(0))
+        untrained = cls(chosen, center[chosen], scale[chosen], np.zeros(0))
         seen = [untrained.features(world) for world in (zero, one)]
-        absolute = [np.abs(untrained.deviations(world)) for world in (zero, one)]
-        spread = (absolute[0].mean(axis=0) - absolute[1].mean(axis=0)) / (
-            absolute[0].var(axis=0) + absolute[1].var(axis=0) + 1e-9
-        )
         x, y = np.concatenate(seen), np.repeat([1.0, 0.0], [len(zero), len(one)])
         weights, ridge = np.zeros(x.shape[1]), x.shape[1] * np.eye(x.shape[1]) / 16.0
         for _ in range(2):  # Newton steps
             chance = scipy.special.expit(x @ weights)
             steep = x.T * (chance * (1 - chance)) @ x + ridge
             weights = weights + np.linalg.solve(steep, x.T @ (y - chance) - ridge @ weights)
-        return untrained._replace(spread=spread, weights=weights)
-
-    def deviations(self, values: Floats) -> Floats:
-        """Return coordinates (n, D) in units of their deviations, cut where few noises are, shape (n, k)."""
-        return np.asarray(np.clip((values[:, self.chosen] - self.center) / self.scale, -CUT, CUT))
+        return untrained._replace(weights=weights)
 
     def features(self, values: Floats) -> Floats:
-        """Return the features that are weighted, shape (n, features)."""
-        far = self.deviations(values)
+        far = np.clip((values[:, self.chosen] - self.center) / self.scale, -CUT, CUT)
         few = far[:, :4]
         one, other = np.triu_indices(few.shape[1], 1)
         return np.column_stack([np.ones(len(far)), far, np.abs(far), far**2 / CUT, few[:, one] * few[:, other] / CUT])
-
-    def sizes(self, values: Floats) -> Floats:
-        """Return the weighted sum of sizes (n,)."""
-        return np.asarray(np.abs(self.deviations(values)) @ self.spread)
 
     def __call__(self, values: Floats) -> Floats:
         """Return the log odds of the first world (n,)."""

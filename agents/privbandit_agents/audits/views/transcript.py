@@ -38,13 +38,7 @@ class Look(NamedTuple):
 
 
 def transcript(agent: Any, script: Iterable[Records], probes: Array | None = None) -> Iterator[Look]:
-    """Serve an agent block after block of users; yield what is seen before the first and after each.
-
-    Args:
-        agent: fresh; one that has a watcher keeps it.
-        script: records of the users, who are served together block by block.
-        probes: contexts towards which the agent acts at each look; None: at none.
-    """
+    """Serve an agent block after block of users; yield what is seen before the first and after each."""
     told, users = list[Floats](), 0
 
     def board(made: Publication) -> Any:
@@ -100,14 +94,7 @@ def changes(agent: Any, users: Records, probes: Array | None = None, most: int |
 def schedule(
     agent: Any, users: Records, columns: Sequence[int] | slice = slice(None), start: int | None = None
 ) -> Floats:
-    """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
-
-    Args:
-        agent: fresh.
-        users: who are served one by one.
-        columns: which numbers of the release are looked at.
-        start: if given, only users from there on count, up to the last of 4 changes.
-    """
+    """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users)."""
     n = len(users.feedback)
     seen, left = np.zeros((2, n)), 4
     looks = transcript(agent, portions(users, range(1, 1 + n)))

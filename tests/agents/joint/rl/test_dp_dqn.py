@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.audits.games.rewards import STEPS
+from privbandit_agents.audits.games.rewards import Steps
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.pairs.attacks import finite
 from privbandit_agents.privacy.contributions.gradients import sensitivity
@@ -129,7 +129,7 @@ def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """160 runs of 32 canaries, at epsilon = 4 and 95 %."""
-    game = STEPS("dp-dqn", {"epsilon": 4.0})
+    game = Steps("dp-dqn", {"epsilon": 4.0})
     found = audit(game, 160, np.random.default_rng(0), 0.95)
     assert not found.refuted and found.rho_bound is not None and found.rho_bound > 0.25
     honest = Counter._drawn

@@ -4,9 +4,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.random import Generator
-from privbandit_agents.audits.games.values import selection
 from privbandit_agents.audits.lower_bounds import audit
-from privbandit_agents.audits.mechanisms import Request
+from privbandit_agents.audits.mechanisms import Request, selection
 from privbandit_agents.privacy import Ledger, PrivacyBudgetExceeded, private_selection
 from privbandit_agents.privacy.mechanisms.stopping import share_of
 

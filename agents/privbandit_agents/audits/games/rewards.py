@@ -85,7 +85,7 @@ class Blocks(RewardGame):
     pair = "reward 1 or 0 of an arm, at a unit vector"
     seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"
     world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
-    runs = 600
+    runs = 800
     blocks = 2
 
 

@@ -68,7 +68,8 @@ class Units:
         """Return contexts, or public features, in an agent's units."""
         if self.contexts is None:
             return contexts
-        return np.asarray(contexts / np.asarray(self.contexts, np.float64), contexts.dtype)
+        with np.errstate(all="ignore"):  # no record of anybody warns
+            return np.asarray(contexts / np.asarray(self.contexts, np.float64), contexts.dtype)
 
     def of_rewards(self, rewards: NDArray[Any], signed: bool, back: bool = False) -> NDArray[Any]:
         """Return rewards in an agent's units, [-1, 1] if ``signed`` and else [0, 1]; ``back``: from them."""
@@ -76,7 +77,8 @@ class Units:
             return rewards
         low, high = self.rewards
         start, width = (0.0, max(abs(low), abs(high))) if signed else (low, high - low)
-        return start + rewards * width if back else (rewards - start) / width
+        with np.errstate(all="ignore"):
+            return start + rewards * width if back else (rewards - start) / width
 
     def of_space(self, space: Any) -> Any:
         """Return a space of contexts in an agent's units."""

@@ -77,17 +77,17 @@ WALLS = (
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order
     Wall((PRIVACY,), (PRIVACY, f"{A}.faces")),
-    Wall((f"{PRIVACY}._validate", f"{PRIVACY}.vectors"), ()),
+    Wall((f"{PRIVACY}._validate", f"{PRIVACY}.vectors", f"{PRIVACY}.keys"), ()),
     Wall((f"{PRIVACY}.accounting",), (f"{PRIVACY}._validate",)),
     Wall(
         (f"{PRIVACY}.mechanisms",),
-        (f"{PRIVACY}.accounting", f"{PRIVACY}._validate", f"{PRIVACY}.vectors"),
+        (f"{PRIVACY}.accounting", f"{PRIVACY}._validate", f"{PRIVACY}.vectors", f"{PRIVACY}.keys"),
         lazily=frozenset({"opendp"}),
     ),
     *(
         Wall(
             (f"{PRIVACY}.{room}",),
-            tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate", "vectors")),
+            tuple(f"{PRIVACY}.{below}" for below in ("mechanisms", "accounting", "_validate", "vectors", "keys")),
         )
         for room in ("randomizers", "contributions")
     ),
@@ -98,6 +98,7 @@ WALLS = (
             f"{PRIVACY}.accounting",
             f"{PRIVACY}._validate",
             f"{PRIVACY}.vectors",
+            f"{PRIVACY}.keys",
             f"{E}.files",
             *PUBLIC_MATHS,
         ),

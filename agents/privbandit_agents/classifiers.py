@@ -95,8 +95,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             TypeError: a setting that the agent lacks, or ``people``: rows at rest have no names.
         """
         fitted = copy.copy(self)
+        vars(fitted).pop("feature_names_in_", None)
         fitted._learn(X, y, X_public, y_public)
-        self.__dict__.update(vars(fitted))
+        self.__dict__ = vars(fitted)
         return self
 
     def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:
@@ -119,8 +120,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check_type(labels)
         ends = ends_of((0.0, 1.0) if self.feature_range is None else self.feature_range, self.n_features_in_)
         by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
-        self.bounded_ = bool(by_public) or self.feature_range is not None
-        self.refuse_outside(private)
+        if self.feature_range is None and self.scale_by == "public" and not by_public:  # whatever the rows hold
+            way_out = "give feature_range=(0, 1) if all lie there, else bounds such as (0, 100), or public rows"
+            raise ValueError(f"the range of the features is private, and nothing public says it: {way_out}.")
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
         # the agent learns
         self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
@@ -132,12 +134,6 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
-
-    def refuse_outside(self, x: Array) -> None:
-        """Raise if a feature lies outside the unit interval and no public bounds say what to scale it by."""
-        if not self.bounded_ and any(np.any((x[part] < 0) | (x[part] > 1)) for part in self.parts(len(x))):
-            way_out = "give public bounds, as in feature_range=(0, 100), or two arrays with a number for each feature"
-            raise ValueError(f"features must lie in [0, 1] if neither a range nor public rows scale them; {way_out}.")
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that results computed from them stay small."""
@@ -271,7 +267,6 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
-        self.refuse_outside(x)
         chances = np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
         if self.outside == "zero":
             low, high = self.scale_
@@ -297,7 +292,7 @@ class AgentClassifier(LabelClassifier):
         settings: of its Config; a ``horizon`` among them is by default the number of private rows.
         classes: the labels that exist, known to the public; None: those of the public rows.
         feature_range: public bounds (low, high) of the features, numbers or arrays (d,): features beyond them are
-            clipped. None: the unit interval, beyond which features are refused unless public rows scale them.
+            clipped. None: public rows scale them, or ``scale_by="range"`` takes the unit interval.
         scale_by: ``"public"`` scales features by the public rows (Theorem 8 of the LPCT paper), and by the range if
             there are none; ``"range"`` always by the range.
         outside: how rows beyond the scale are answered: ``"clip"`` moves them to its end; ``"zero"`` gives them the

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from inspect import isfunction
+from inspect import isfunction, signature
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
 from weakref import WeakValueDictionary
 
@@ -27,11 +27,12 @@ from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_o
 from privbandit_agents.base.reports import Arithmetic, InOrder, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
-from privbandit_agents.base.state import Arrays, Unseeded, changed, rekey, restore_into, state_of
+from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
 from privbandit_agents.base.ties import Ties
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments, Units
 from privbandit_envs.validate import one_of
@@ -92,11 +93,11 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         one_of((*OF_A_PERSON, *OF_A_PERSON.values()), neighbours=self.neighbours)
-        if self.notion != "none" and self.protects == "nothing":
-            others = "the server and everyone else" if self.notion == "local" else "all others"
-            public = ", who may know every context and every action"
-            protects = f"{REWARD}, from {others}{public}" if self.of_rewards else f"{RECORD}, from {others}"
-            object.__setattr__(self, "protects", protects)
+        others = "the server and everyone else" if self.notion == "local" else "all others"
+        public = ", who may know every context and every action"
+        usual = f"{RECORD}, from {others}", f"{REWARD}, from {others}{public}"
+        if self.notion != "none" and self.protects in ("nothing", *usual):  # also those of what this one replaces
+            object.__setattr__(self, "protects", usual[self.of_rewards])
 
     @property
     def of_rewards(self) -> bool:
@@ -199,7 +200,8 @@ def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
 
     Whatever it calls in turn has them in the agent's own units.
     """
-    records = method.__name__ not in ("select", "predict", "law", "chances")
+    records = method.__name__ not in ("select", "predict", "law", "chances", "learn_labels")
+    others = [*signature(method).parameters][2:]
 
     @wraps(method)
     def within(self: "Agent[Any]", context: object, *given: Any, **named: Any) -> Any:
@@ -208,6 +210,7 @@ def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, context, *given, **named)
         self.units, signed = None, len(self.context_shape) == 2
         try:
+            given = (*given, *(named.pop(other) for other in others[len(given) :] if records and other in named))
             if records:
                 contexts, actions, feedback = self.records_of(context, *given[:2])
                 if not isinstance(self.action_space, Assortments):  # which items are bought has no unit
@@ -224,7 +227,17 @@ def in_units(method: Callable[..., Any]) -> Callable[..., Any]:
     return within
 
 
-DOORS = "randomize", "inputs", "predict", "law", "chances", "update_counts", "update_sum", "learn_logged"
+DOORS = (
+    "randomize",
+    "inputs",
+    "predict",
+    "law",
+    "chances",
+    "update_counts",
+    "update_sum",
+    "learn_logged",
+    "learn_labels",
+)
 """Methods that get contexts or records, beside ``select_action`` and ``update``."""
 
 
@@ -359,6 +372,7 @@ class Agent(ABC, Generic[C]):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
         self.__dict__.update(attributes)
+        ALIVE[id(self)] = self  # old protocols of pickle make no new object by its class
         if not attributes.get("seeded", True):
             self.parted()
 

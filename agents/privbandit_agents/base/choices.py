@@ -129,7 +129,8 @@ class Choices:
         self.store(lay_out(contexts, sets, purchases, self.features.array.shape[1]))
 
     def store(self, laid_out: LaidOut) -> None:
-        """Add n users who are laid out already."""
+        """Add n users who are laid out already; what an interrupted call left of others goes."""
+        self.features.size = self.offered.size = len(self.bought)
         self.features.append(laid_out.features)
         self.offered.append(laid_out.offered)
         self.bought.append(laid_out.bought)

@@ -98,7 +98,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
 
     def refuse(self, users: int) -> None:
         if users and not self.shuffler.users:
-            self.ledger.check(self.cost, group=self.batches)
+            self.ledger.check(self.cost, group=self.ledger.group + 1)
 
     @final
     @in_units
@@ -107,11 +107,11 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         records = self.first_visits(self.records_of(context, action, feedback), person)
         for part in blocks(self.frozen_rounds, *records, most=most):
             if not self.shuffler.users:  # what the ledger would refuse is not drawn
-                self.ledger.check(self.cost, group=self.batches)
+                self.ledger.check(self.cost, group=self.ledger.group + 1)
             self.shuffler.take(self.randomize(*part))
             if self.shuffler.users == self.batch_size:
                 bag, users = self.shuffler.hand_over()  # gone, if the ledger refuses it after all
-                self.ledger.spend(self.cost, group=self.batches)
+                self.ledger.spend(self.cost, group=self.ledger.group + 1)
                 self.batches += 1
                 self.absorb(bag, users)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.random import PCG64, BitGenerator, Generator
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_envs.files import arrays_of, atomic
 
 JSON_KEY = "json"
@@ -88,19 +89,6 @@ def taken(name: str, own: Any, given: Any) -> Any:
     if isinstance(given, bool) and not isinstance(own, bool | None):
         raise ValueError(f"{name} must be of the kind {type(own).__name__}; got bool")
     return given
-
-
-class Unseeded(Generator):
-    """A generator with a key from the operating system, which no copy and no pickle has: these take keys of their own.
-
-    So do the copies of what it spawns.
-    """
-
-    def __init__(self, bits: BitGenerator | None = None) -> None:
-        super().__init__(PCG64() if bits is None else bits)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Unseeded, ()
 
 
 def rekey(thing: object, rng: Generator | None = None) -> None:

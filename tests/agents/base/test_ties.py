@@ -80,12 +80,12 @@ def uniform(counts: Any, chance: float = 1e-6) -> bool:
     return bool(((counts - expected) ** 2 / expected).sum() < chi2.isf(chance, len(counts) - 1))
 
 
-@pytest.mark.parametrize("users", [600, pytest.param(10_000, marks=pytest.mark.wide)])
+@pytest.mark.parametrize("users", [400, pytest.param(10_000, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(("name", "world"), CASES)
 def test_first_choices_are_uniform_in_blocks_and_one_by_one(name: str, world: str, users: int) -> None:
     """False alarms: one in a million each, two a case."""
     if name in RUNS:
-        firsts = [int(undecided(name, world, seed).select_action(alike(world, 1)[0])) for seed in range(400)]
+        firsts = [int(undecided(name, world, seed).select_action(alike(world, 1)[0])) for seed in range(200)]
         assert uniform(counted(firsts, world))
         return
     block, steps, contexts = undecided(name, world), undecided(name, world), alike(world, users)
@@ -103,7 +103,7 @@ def test_first_choices_are_uniform_in_blocks_and_one_by_one(name: str, world: st
 )
 def test_first_choices_are_uniform_over_the_arms_that_are_present(name: str, world: str) -> None:
     """False alarms: one in a million each, two a case; and the laws of two users are exact, or within five errors."""
-    users, (block, steps) = 500, (undecided(name, world) for _ in range(2))
+    users, (block, steps) = 400, (undecided(name, world) for _ in range(2))
     arms = int(block.action_space.n)
     mask = np.arange(arms) % 3 != 1 if arms > 2 else np.array([False, True])
     contexts, masks = alike(world, users), np.tile(mask, (users, 1))

@@ -139,3 +139,13 @@ def test_devices_and_servers_scale_alike_one_by_one_and_predictions_are_in_dolla
     predicted = one.predict(context[None]), other.predict(64 * context[None])
     assert predicted[0] is None or (predicted[1] is not None and np.allclose(32 * predicted[0], predicted[1]))
     assert np.array_equal(one.probabilities(context[None]), other.probabilities(64 * context[None]))
+
+
+@pytest.mark.parametrize("name", ["ldp-linucb", "jdp-linucb", "shuffle-linucb"])
+def test_no_record_warns_where_it_is_scaled_and_arguments_may_be_named(name: str) -> None:
+    env = Abroad("linear", 64.0, 0.5, 0.0, True, 90)
+    one, other = make(name, env, seed=3), make(name, env, seed=3)
+    context, _ = env.reset(seed=1)
+    one.update(context, 1, 1e308)
+    other.update(context, action=1, feedback=1e308)
+    assert np.array_equal(one.select_action(context[None]), other.select_action(context[None]))

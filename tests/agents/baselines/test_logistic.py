@@ -41,5 +41,5 @@ def test_labels_that_no_public_row_has() -> None:
     assert not model.predict_proba(x)[:, 1].any() and model.predict_proba(x).sum(axis=1) == pytest.approx(1)
     one = AgentClassifier("logistic-public", classes=[0, 1, 2], scale_by="range").fit(x, y, x[y == 2], y[y == 2])
     assert (one.predict(x) == 2).all()
-    none = AgentClassifier("logistic-public", classes=[0, 1, 2]).fit(x, y)
+    none = AgentClassifier("logistic-public", classes=[0, 1, 2], scale_by="range").fit(x, y)
     assert none.predict_proba(x) == pytest.approx(1 / 3)

@@ -3,6 +3,8 @@
 An interrupt is a KeyboardInterrupt in a notebook, a MemoryError, a signal. Whatever was drawn before it counts as seen.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -183,3 +185,44 @@ def test_an_interrupted_lesson_publishes_no_run_again() -> None:
         agent.update(np.zeros(1, int), np.array([agent.select_action(np.zeros((), int))]), np.array([reward]))
     told = [float(note.exact[0]) for note in writer.notes]
     assert len(told) > 6 and sum(one > 0 for one in told) == 1, "the first user's reward was released again"
+
+
+class AtLine:
+    """A tracer that raises when the n-th line begins in a module of a curator."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def __call__(self, frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and any(room in frame.f_code.co_filename for room in (f"agents{os.sep}joint", "choices.py")):
+            self.left -= 1
+            if not self.left:
+                sys.settrace(None)
+                raise Interrupted
+        return self
+
+
+@pytest.mark.parametrize("name", CURATORS)
+def test_a_curator_goes_on_whatever_line_is_interrupted(name: str) -> None:
+    """It asks for users, as the loop of the documentation does, and columns of records stay as long as each other."""
+    env: Any = next(env for env in (gym.make(one, horizon=9000).unwrapped for one in WORLDS) if can_play(name, env))
+    env.reset(seed=0)
+    agent: Any = make(name, env, seed=0)
+    for line in range(1, 140, 6):
+        contexts = env.upcoming(min(agent.frozen_rounds(), 40))
+        actions = np.asarray(agent.select_action(contexts))
+        answers, before = env.serve(actions).feedback, sys.gettrace()
+        sys.settrace(AtLine(line))
+        try:
+            agent.update(contexts, actions, answers)
+        except Interrupted:
+            pass
+        finally:
+            sys.settrace(before)
+        assert agent.frozen_rounds() >= 1
+    for _ in range(3):
+        contexts = env.upcoming(min(agent.frozen_rounds(), 40))
+        actions = np.asarray(agent.select_action(contexts))
+        agent.update(contexts, actions, env.serve(actions).feedback)
+    if (choices := getattr(agent, "choices", None)) is not None:
+        assert len(choices.features) == len(choices.offered) == len(choices.bought)

@@ -25,7 +25,7 @@ NAMES = [
     if issubclass(entry.load(), LocalAgent | ShuffleAgent) and not name.startswith("auto")
 ]
 
-ROOMS = "local", "shuffle"
+ROOMS = f"agents{os.sep}local", f"agents{os.sep}shuffle", f"base{os.sep}shuffling"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -39,7 +39,7 @@ class AtLine:
         self.left = n
 
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
-        if event == "line" and any(f"privbandit_agents{os.sep}{room}" in frame.f_code.co_filename for room in ROOMS):
+        if event == "line" and any(room in frame.f_code.co_filename for room in ROOMS):
             self.left -= 1
             if not self.left:
                 sys.settrace(None)

@@ -73,7 +73,8 @@ class Method(Model):
     def build(self, point: Mapping[str, Any], epsilon: float | None, n_labels: int, random_state: Any) -> Any:
         chosen = {**self.settings, **point}
         config = agent_part(chosen) | ({} if epsilon is None else {"epsilon": epsilon})
-        own = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items() if k in ESTIMATOR}
+        told = {"feature_range": (0, 1), **chosen}
+        own = {k: tuple(v) if isinstance(v, list) else v for k, v in told.items() if k in ESTIMATOR}
         build: Any = resolve_name(self.estimator)
         return build(self.agent, config, classes=list(range(n_labels)), random_state=random_state, **own)
 

@@ -93,7 +93,7 @@ class RunAgent(CentralAgent[R, Array]):
         return arms[()]
 
     def frozen_rounds(self) -> int:
-        return self.left
+        return max(self.left, 1)
 
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up the run's rewards; release their sum when it ends."""
@@ -134,7 +134,7 @@ class RunAgent(CentralAgent[R, Array]):
         if not self.length:
             return False
         self.left -= users
-        if self.left:
+        if self.left > 0:
             return False
         # one more run of the arm, if no other is chosen, is open and paid for before this one is released
         group, total = self.ledger.group, self.total

@@ -176,7 +176,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             features, items = sanitise(laid_out.features, laid_out.bought, self.radius)
             self.choices.store(LaidOut(features, laid_out.offered, items))
             self.users += len(items)
-            due = self.users == self.renew_at
+            due = self.users >= self.renew_at
             self.renew_at = next_change(self.users, self.config.growth) if due else self.renew_at
             self.cov.extend(features, self.publish)
             if due:
@@ -189,7 +189,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         return released
 
     def frozen_rounds(self) -> int:
-        return self.renew_at - self.users
+        return max(self.renew_at - self.users, 1)
 
     def _renew(self) -> Array:
         """Return the release after this user: a new V, and a new theta if the trigger fires (lines 14 to 19)."""

@@ -189,16 +189,16 @@ class NewtonMNL(CentralAgent[Config, Array]):
         released = None
         for block in blocks(self.frozen_rounds, contexts, actions, feedback):
             self.choices.append(*block)
-            if self.added + len(self.choices) == self.length:
+            if self.added + len(self.choices) >= self.length:
                 released = self.release = self._estimate()
                 self.length = next_change(self.length, self.config.growth)
-            elif len(self.choices) == self._portion():
+            elif len(self.choices) >= self._portion():
                 self._add_up()
         return released
 
     def frozen_rounds(self) -> int:
         left = self.length - self.added, self._portion() - len(self.choices)
-        return min(left[0] - len(self.choices), left[1], 512)  # users whose contexts stay in cache
+        return max(min(left[0] - len(self.choices), left[1], 512), 1)  # users whose contexts stay in cache
 
     def _portion(self) -> int:
         """Return how many users are kept at most: 64 MiB of them, or a first batch of several steps whole."""

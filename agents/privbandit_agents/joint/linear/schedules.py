@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 
 from privbandit_agents.base.agent import NEVER, Array, Guarantee, next_change
 from privbandit_agents.base.arms import in_blocks, optimistic_scorer
@@ -28,6 +28,7 @@ from privbandit_agents.privacy.contributions.moments import (
     weighed,
 )
 from privbandit_agents.privacy.contributions.pool import Pool
+from privbandit_agents.privacy.keys import alike
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
 
 Agent = SummedRecords[Any]
@@ -150,7 +151,7 @@ class Windows(Epochs):
         within = self.window <= self.horizon
         terms = self.terms(self.window - 1) + 1 if within else self.terms(self.horizon)
         key = self.rng.integers(2**63, size=4).tolist()  # not spawned: a saved agent goes on with the same
-        rng, users = np.random.default_rng(key), min(self.window, self.horizon)
+        rng, users = alike(self.rng, PCG64(key)), min(self.window, self.horizon)
         self.count(agent, terms, users, rng, agent.ledger.group + 1)
 
     def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:

@@ -126,9 +126,9 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
                 break
             self.schedule.add(self, *self.regressed(x, arms, rewards))
             self.users += len(rewards)
-            if self.users == self.schedule.ends:
+            if self.users >= self.schedule.ends:
                 scorer = self.release = self.schedule.release(self)
         return scorer
 
     def frozen_rounds(self) -> int:
-        return self.schedule.ends - self.users
+        return max(self.schedule.ends - self.users, 1)

@@ -144,7 +144,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
             if not modest(rows, 1e100):  # what is not finite counts as (0, 0), and the state is finite at any time
                 rows[~np.isfinite(rows).all(axis=1), :-1] = 0.0
             self.users += len(rewards)
-            if len(self.open) == self.batch:
+            if len(self.open) >= self.batch:
                 self.release = parameters = self._stepped(self.open.take())
         return parameters
 
@@ -158,7 +158,7 @@ class DPDQN(ArmModels, CentralAgent[Config, Array]):
         return 0.2 * users / (self.models * self.dim) + max(self.batch, 25.0 * self.counter.scale)
 
     def frozen_rounds(self) -> int:
-        return self.batch - len(self.open)
+        return max(self.batch - len(self.open), 1)
 
     def _stepped(self, rows: Array) -> Array:
         """Return the parameters after a step on a batch's records (B, d + 2)."""

@@ -89,12 +89,12 @@ class SparseBatches(CentralAgent[S, Array]):
             features, answers = in_own_units(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
             self.features.append(features)
             self.rewards.append(answers)
-            if len(self.rewards) == self.length:
+            if len(self.rewards) >= self.length:
                 released = self.release = self._learned()
         return released
 
     def frozen_rounds(self) -> int:
-        return self.length - len(self.rewards)
+        return max(self.length - len(self.rewards), 1)
 
     def _learned(self) -> Array:
         """Learn from the full batch, and return the new theta, shape (d,)."""

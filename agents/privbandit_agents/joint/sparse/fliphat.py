@@ -143,13 +143,13 @@ class FLIPHAT(CentralAgent[Config, Array]):
         for x, arms, rewards in blocks(self.frozen_rounds, *records, most=128):  # users that stay in cache
             self.loss.add(played(x, arms, dtype=None), rewards)
             self.users += len(rewards)
-            if self.users == 2 ** (self.episode + 1) - 1:
+            if self.users >= 2 ** (self.episode + 1) - 1:
                 estimate = self._estimate()
         return estimate
 
     def frozen_rounds(self) -> int:
         """Return the number of users left in the episode; it begins with user 2^episode."""
-        return int(2 ** (self.episode + 1)) - 1 - self.users
+        return max(int(2 ** (self.episode + 1)) - 1 - self.users, 1)
 
     def _estimate(self) -> Array:
         n, config, loss, group = 2**self.episode, self.config, self.loss, self.ledger.group + 1

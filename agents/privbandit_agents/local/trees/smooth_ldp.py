@@ -320,8 +320,9 @@ class SmoothLDP(LocalAgent[Config, Array]):
         leaves = np.zeros((self.tree.leaves, self.n_arms, 2))
         np.add.at(leaves, (self.tree.find(in_cube(contexts)), arms), np.stack([signs, np.ones_like(signs)], axis=1))
         nodes = self.tree.gather(leaves)
-        self.sums[LOGGED, ..., REWARD], self.sums[LOGGED, ..., PLACE] = nodes[..., 0], nodes[..., 1]
-        self.sums[LOGGED, ..., ASKED] = self.sums[LOGGED, ..., PLACED] = len(arms)
+        self.sums[LOGGED, ..., REWARD] += nodes[..., 0]
+        self.sums[LOGGED, ..., PLACE] += nodes[..., 1]
+        self.sums[LOGGED, ..., [ASKED, PLACED]] += len(arms)
         self.change()
 
     def enter(self, source: int, device: LocalRandomizer, total: Floats, users: int) -> None:

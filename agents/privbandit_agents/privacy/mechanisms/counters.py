@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from privbandit_agents.privacy._validate import budget, count, positive
 from privbandit_agents.privacy.accounting.costs import Cost, gaussian_dp, gaussian_loss
+from privbandit_agents.privacy.keys import Unseeded
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.mechanisms.additive import scale_for
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian, integers
@@ -177,6 +178,14 @@ class Counter(ABC):
     def forget(self) -> None:
         """Forget the noise that is drawn for releases to come; it will be drawn anew."""
         self.ahead = self.ahead[:0]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the attributes; without a seed no copy has the noise of releases to come."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        if isinstance(self.rng, Unseeded):
+            other.forget()
+        return vars(other)
 
     def loss(self, exact: ArrayLike, other: ArrayLike, released: object) -> Cost:
         """Return |R^-1 A Delta|^2 / (2 scale^2) for the differences Delta of all terms so far, few of them not 0."""

@@ -14,8 +14,10 @@ from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
+
+from privbandit_agents.privacy.keys import alike
 
 Floats = NDArray[np.float64]
 NOISES = ("numpy", "secure")
@@ -53,7 +55,7 @@ def branch(noise: str, rng: Generator) -> Generator:
     """Return a source that may be used without end and takes the same of ``rng`` whatever it is used for."""
     if noise == "secure":
         return source(noise, rng)
-    return Generator(np.random.PCG64(int.from_bytes(rng.bytes(32), "little")))
+    return alike(rng, PCG64(int.from_bytes(rng.bytes(32), "little")))
 
 
 def laplace(value: Floats, scale: float) -> Floats:

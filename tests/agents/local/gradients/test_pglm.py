@@ -110,7 +110,7 @@ def test_delta_is_one_over_the_users_squared() -> None:
         assert make("pglm", classification(2000), **few).guarantee.delta == 1e-5  # less than 1 in n would promise
     rows = np.tile([[0.2, 0.4], [0.6, 0.9]], (5, 1)), np.arange(10) % 2
     for n in (1, 2, 10):
-        model = AgentClassifier("pglm", classes=[0, 1]).fit(rows[0][:n], rows[1][:n])
+        model = AgentClassifier("pglm", classes=[0, 1], feature_range=(0, 1)).fit(rows[0][:n], rows[1][:n])
         assert model.guarantee_.delta == model.ledger_.delta == 1e-5
     assert make("pglm", classification(USERS), delta=1e-3).guarantee.delta == 1e-3
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\); got 0"):

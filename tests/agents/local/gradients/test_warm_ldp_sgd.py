@@ -53,9 +53,13 @@ def test_noise_alone_hardly_harms_the_public_start() -> None:
 
 def test_without_public_rows_it_starts_at_zero_and_learns() -> None:
     people, test = tilted(20_000, 1), tilted(5000, 2)
-    model = AgentClassifier("warm-ldp-sgd", {"epsilon": 4.0}, classes=[0, 1], random_state=0).fit(*people)
+    model = AgentClassifier("warm-ldp-sgd", {"epsilon": 4.0}, classes=[0, 1], feature_range=(0, 1), random_state=0).fit(
+        *people
+    )
     assert model.score(*test) > 0.75
-    none = AgentClassifier("warm-ldp-sgd", classes=[0, 1], random_state=0).fit(people[0][:1], people[1][:1])
+    none = AgentClassifier("warm-ldp-sgd", classes=[0, 1], feature_range=(0, 1), random_state=0).fit(
+        people[0][:1], people[1][:1]
+    )
     assert none.agent_.learner.server.users == 1
 
 

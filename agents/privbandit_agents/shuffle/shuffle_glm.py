@@ -7,6 +7,7 @@ steps and proof are this project's own. The sums are those of Albert Cheu, Matth
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -18,6 +19,7 @@ from privbandit_agents.base.settings import NonNegative, Within
 from privbandit_agents.privacy.contributions import logistic
 from privbandit_agents.shuffle.batches import BatchSettings, ShuffleBatches
 
+sensitivity = lru_cache(maxsize=64)(logistic.sensitivity)
 Radius = Annotated[float, Within(1e-6, logistic.FARTHEST)]
 
 
@@ -68,7 +70,7 @@ class ShuffleGLM(ShuffleBatches[Config]):
 
     @property
     def moved(self) -> float:
-        return logistic.sensitivity(self.belief.norms)
+        return sensitivity(self.belief.norms)  # asked for by every device of a batch
 
     @property
     def farthest(self) -> float:

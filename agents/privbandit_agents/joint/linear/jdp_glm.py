@@ -82,7 +82,7 @@ class JDPGLM(SummedRecords[Config]):
         super().begin()
 
     def scheduled(self) -> Schedule:
-        wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.config.concentrated()))
+        wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.rho))
         latest = self.config.counted(self.config.horizon or 10_000) / 4
         return Batches(self, self.config.first or max(1, math.ceil(min(wanted, latest))))
 

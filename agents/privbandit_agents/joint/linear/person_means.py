@@ -109,7 +109,7 @@ class PersonMeans(Seen):
 
     def add(self, vectors: Array) -> None:
         """Add the vectors (n, size) of the next visits that were ``taken`` to the sums of their people."""
-        slots, self.slots = np.split(self.slots, [len(vectors)])
+        slots, self.slots = self.slots[: len(vectors)], self.slots[len(vectors) :]
         counts = slots >= 0
         np.add.at(self.sums, slots[counts], vectors[counts])
         np.add.at(self.visits, slots[counts], 1)

@@ -38,6 +38,7 @@ class Summing:
     """What schedules of sums share: the sums of z z' over the open epoch, of rows clipped each by itself."""
 
     epoch: Products
+    most = Products.AT_ONCE
 
     def begin(self, agent: Agent) -> None:
         self.epoch = Products(agent.dim + 1, agent.models, partial(self.cleaned, agent))
@@ -99,7 +100,7 @@ class Epochs(Summing):
     def count(self, agent: Agent, terms: int, users: int, rng: Generator, group: int | None = None) -> None:
         """Open a counter of so many terms, of ``users`` users in all, and spend the whole budget."""
         config, moved = agent.config, sensitivity(self.longest(users), Products.AT_ONCE, agent.moved)
-        bounds = terms, agent.counted, moved, config.concentrated()
+        bounds = terms, agent.counted, moved, agent.rho
         counter = COUNTERS[config.counter](*bounds, rng, mass=mass(users), noise=config.noise)
         agent.ledger.spend(gaussian_dp(counter.rho), group)
         self.group, self.counter = group, counter
@@ -282,6 +283,7 @@ class OfPeople:
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset({"means"})
+    most = 4096
 
     def __init__(self, agent: Agent, users: int) -> None:
         self.means = agent.people_seen = PersonMeans(agent.config.people, agent.counted)
@@ -295,14 +297,13 @@ class OfPeople:
         return promise.per_person("who comes, and when, is public")
 
     def add(self, agent: Agent, features: Array, rewards: Array, models: Array | int) -> None:
-        rows = agent.rows(features, rewards, models)
-        packed = Lifted.packed(*agent.clipped(rows[:, :-1], rows[:, -1])).dense()
+        packed = Lifted.packed(*agent.clipped(features, rewards)).dense()
         self.means.add(in_blocks(packed, models, agent.models))
 
     def release(self, agent: Agent) -> Array:
         config, means, last = agent.config, self.means, self.released == len(self.times) - 1
         # one release
-        rho = config.concentrated() * float(shares_of(self.times, self.horizon)[self.released])
+        rho = agent.rho * float(shares_of(self.times, self.horizon)[self.released])
         mechanism = GridGaussian.from_rho(rho, means.sensitivity, config.noise, means.size)
         exact, came = means.total(), max(means.came, 1)
         self.released, means.done = self.released + 1, last
@@ -317,8 +318,8 @@ class OfPeople:
 
 def mechanism_for(agent: Agent, users: int, moved: float) -> GridGaussian:
     """Return what releases a sum over ``users`` users at the whole budget, if replacing a record moves it so far."""
-    config, covered = agent.config, sensitivity(users, Products.AT_ONCE, moved)
-    return GridGaussian.from_rho(config.concentrated(), covered, config.noise, agent.counted)
+    covered = sensitivity(users, Products.AT_ONCE, moved)
+    return GridGaussian.from_rho(agent.rho, covered, agent.config.noise, agent.counted)
 
 
 def published(agent: Agent, exact: Array, users: int, moved: float, rng: Generator) -> tuple[Array, float]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context
 from privbandit_agents.base.arms import ArmModels
-from privbandit_agents.base.rows import Products, blocks
+from privbandit_agents.base.rows import blocks
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, packed_sum, sanitise
 
@@ -23,10 +23,12 @@ class Schedule(Protocol):
     Attributes:
         ends: the number of users at which the next sum is released; an action reads no later user.
         horizon: how many users are counted.
+        most: users whose records are taken in at once.
     """
 
     ends: int
     horizon: int
+    most: int
 
     def promise(self, agent: "SummedRecords[C]") -> Guarantee:
         """Return the guarantee of all that is released."""
@@ -50,6 +52,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
     Attributes:
         schedule: when the sum is released, and by which noise.
         users: how many have been counted.
+        rho: the whole budget.
         release: [bonus A^(-1/2) | theta] of each model, shape (d, models (d + 1)).
         proof: the place of the proof.
     """
@@ -61,7 +64,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
 
     def begin(self) -> None:
         self.dim, self.users = self.width, 0
-        self.ledger = self.config.ledger()
+        self.rho, self.ledger = self.config.concentrated(), self.config.ledger()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.schedule = self.scheduled()
         self.guarantee = self.schedule.promise(self)
@@ -118,7 +121,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
     def curate(self, contexts: Array, actions: Array, feedback: Array) -> Array | None:
         """Add up records; release a scorer when the schedule says so."""
         scorer = None
-        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=Products.AT_ONCE):
+        for x, arms, rewards in blocks(self.frozen_rounds, contexts, actions, feedback, most=self.schedule.most):
             if self.users >= self.schedule.horizon:
                 break
             self.schedule.add(self, *self.regressed(x, arms, rewards))

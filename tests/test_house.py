@@ -24,7 +24,7 @@ def within_experiments(name: str) -> bool:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_no_agent_inherits_from_more_than_six_classes_in_a_row(agent: str) -> None:
-    """An agent and its base classes are at most seven deep: what labels share, sums, devices and all agents included."""
+    """An agent and its base classes are at most seven deep: labels, sums and devices included."""
     assert generations(AGENTS[agent].load()) <= 7
 
 

@@ -23,9 +23,9 @@ def within_experiments(name: str) -> bool:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_no_agent_inherits_from_more_than_three_classes_in_a_row(agent: str) -> None:
-    """An agent and its base classes are at most four deep, the base of all agents included."""
-    assert generations(AGENTS[agent].load()) <= 4
+def test_no_agent_inherits_from_more_than_six_classes_in_a_row(agent: str) -> None:
+    """An agent and its base classes are at most seven deep: labels, sums and devices included."""
+    assert generations(AGENTS[agent].load()) <= 7
 
 
 def test_no_algorithm_reads_a_variable_of_the_environment() -> None:

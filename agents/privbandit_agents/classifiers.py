@@ -95,9 +95,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             TypeError: a setting that the agent lacks, or ``people``: rows at rest have no names.
         """
         fitted = copy.copy(self)
-        vars(fitted).pop("feature_names_in_", None)
+        fitted.__dict__.pop("feature_names_in_", None)
         fitted._learn(X, y, X_public, y_public)
-        self.__dict__ = vars(fitted)
+        self.__dict__ = fitted.__dict__
         return self
 
     def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:

@@ -166,7 +166,8 @@ def cleared(folder: Path, name: str) -> None:
 
 def begun(folder: Path, name: str) -> "subprocess.Popen[str]":
     module = "one_task" if name == "score" else "privbandit"
-    return start(folder, *arguments(name), module=module)
+    process: subprocess.Popen[str] = start(folder, *arguments(name), module=module)
+    return process
 
 
 def target(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import Agent, AnyAgent
 from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.playing.former import is_former, renewed
 from privbandit_agents.zoo.reading import ForeignModule, reading
 from privbandit_agents.zoo.registry import built, spaces_of
 
@@ -100,11 +101,13 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
             f"{path} was saved for {' '.join(header['plays'].split()):.200}; the environment has {plays(agent)}."
         )
     try:
-        _, fresh = agent.state()
-        for key, own in fresh.items():
-            if key.rpartition(".")[2] in SIZES and values["state"].get(key, own) != own:
+        fresh, saved = agent.state(), values["state"]
+        if is_former(saved) and not is_former(fresh[1]):
+            arrays, saved = renewed(arrays, saved, fresh)
+        for key, own in fresh[1].items():
+            if key.rpartition(".")[2] in SIZES and saved.get(key, own) != own:
                 raise ValueError(f"{key} must be {own}")
-        agent.restore(arrays, values["state"])
+        agent.restore(arrays, saved)
         agent.restored()
         if isinstance(agent, Agent) and agent.frozen_rounds() < 1:
             raise ValueError("its counters have ended, and would never move on")

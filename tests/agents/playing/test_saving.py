@@ -153,12 +153,12 @@ def test_two_continuations_share_no_noise_from_the_very_next_release_on(counter:
     save(agent, tmp_path / "agent.npz")
     forks: list[Any] = [load(tmp_path / "agent.npz", env) for _ in range(2)]
     twins: list[Any] = [load(tmp_path / "agent.npz", env, fork=False) for _ in range(2)]
-    counter = agent.schedule.counter
-    terms = np.zeros((1, counter.dim))
+    own = agent.schedule.counter
+    terms = np.zeros((1, own.dim))
     one, other = (fork.schedule.counter.extend(terms) for fork in forks)
-    assert (np.abs(one - other) > 1e-9 * counter.scale).all()
+    assert (np.abs(one - other) > 1e-9 * own.scale).all()
     one, other = (twin.schedule.counter.extend(terms) for twin in twins)
-    assert np.array_equal(one, other) and np.array_equal(one, counter.extend(terms))
+    assert np.array_equal(one, other) and np.array_equal(one, own.extend(terms))
 
 
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])

@@ -8,15 +8,10 @@ Non-Stationarity", AISTATS 2019.
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from privbandit_agents.base.agent import Array
-from privbandit_agents.base.arms import optimistic_scorers, ridge_width
 from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01
 from privbandit_agents.joint.linear.schedules import Epochs, OfPeople, Stretching, Windows
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import CounterName, GaussianSettings
-from privbandit_agents.privacy.contributions.moments import perturbed_ridge
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
 
@@ -113,12 +108,3 @@ class JDPLinUCB(SummedRecords[Config]):
         if config.window is not None:
             return Windows(self, users, config.window)
         return Epochs(self, users) if config.people or self.models > 1 else Stretching(self, users)
-
-    def learned(self, noisy: Array, sigma: float, users: int) -> Array:
-        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
-        a, thetas, (added, *_) = zip(*solved, strict=True)
-        return optimistic_scorers(a, thetas, self.config.bonus_scale * ridge_width(sigma, added, self.dim, users))
-
-    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
-        """Return (A, theta, lambda) of a model, given its part of the noisy sum and the deviation of the noise."""
-        return perturbed_ridge(noisy, self.dim, sigma, self.config.shift)

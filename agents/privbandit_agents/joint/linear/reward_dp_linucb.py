@@ -15,9 +15,8 @@ import numpy as np
 from privbandit_agents.base.agent import ONE_REWARD, REWARD, Array
 from privbandit_agents.base.settings import NonNegative
 from privbandit_agents.joint.linear import jdp_linucb
-from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.joint.linear.schedules import Epochs
-from privbandit_agents.joint.linear.sums import Schedule
+from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.privacy.contributions.moments import sanitise_apart
 
 PROTECTS = f"{REWARD}, from all who see every context and every action, which are not protected"
@@ -40,7 +39,7 @@ class Config(jdp_linucb.Config):
         super(jdp_linucb.Config, self).__post_init__()
 
 
-class RewardDPLinUCB(JDPLinUCB):
+class RewardDPLinUCB(SummedRecords[Config]):
     """A curator keeps sum x x' as it is, and a private running sum of y x; users act on the regression they give.
 
     Algorithm: as JDPLinUCB, but that the counter adds up y x alone, and the Gram matrix is exact.

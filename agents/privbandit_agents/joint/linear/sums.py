@@ -1,15 +1,21 @@
 """A curator's sums, and when they are released: a statistic of records, and the protocol of its schedule."""
 
 from abc import abstractmethod
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context
-from privbandit_agents.base.arms import ArmModels
+from privbandit_agents.base.arms import ArmModels, optimistic_scorers, ridge_width
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
-from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, packed_sum, sanitise
+from privbandit_agents.privacy.contributions.moments import (
+    SENSITIVITY,
+    packed_size,
+    packed_sum,
+    perturbed_ridge,
+    sanitise,
+)
 
 C = TypeVar("C", bound=GaussianSettings)
 
@@ -99,9 +105,20 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
         """Return the numbers to release, shape (counted,), given the sums of z z' of each model."""
         return np.concatenate([packed_sum(one) for one in products])
 
-    @abstractmethod
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
-        """Return the scorer, given a noisy sum of terms over n users and the deviation of its noise."""
+        """Return the scorer, given a noisy sum of terms over n users and the deviation of its noise.
+
+        Unless a subclass says otherwise it is optimism on the ridge regressions of the models.
+        """
+        config: Any = self.config
+        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
+        a, thetas, (added, *_) = zip(*solved, strict=True)
+        return optimistic_scorers(a, thetas, config.bonus_scale * ridge_width(sigma, added, self.dim, users))
+
+    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+        """Return (A, theta, lambda) of a model, given its part of the noisy sum and the deviation of the noise."""
+        config: Any = self.config
+        return perturbed_ridge(noisy, self.dim, sigma, config.shift)
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta + bonus |x|_(A^-1)."""

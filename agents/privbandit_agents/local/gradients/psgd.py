@@ -55,19 +55,29 @@ class PSGDLinear(GradientAgent[Config]):
     kind = "bin-cap"
 
     def start(self) -> tuple[Model, Floats]:
+        x, y = self.public_data
+        features = PublicFeatures.of(x, unit=False)
+        return Linear(features), logistic_fit(features(x), y, ridge=1.0)
+
+    def scheduled(self) -> Schedule:
+        return Schedule(self.config.step)
+
+
+class PSGDNetwork(GradientAgent[NetworkConfig]):
+    """PSGD with the logistic loss of a network with one hidden layer of rectifiers; else as ``PSGDLinear``.
+
+    *Formal guarantees.* Those of ``GradientAgent``; gradients are clipped to norm 1.
+    """
+
+    Config = NetworkConfig
+    kind = "bin-cap"
+
+    def start(self) -> tuple[Model, Floats]:
         config, (x, y) = self.config, self.public_data
         features = PublicFeatures.of(x, unit=False)
-        if not isinstance(config, NetworkConfig):
-            return Linear(features), logistic_fit(features(x), y, ridge=1.0)
         neurons = math.ceil(min(config.per_feature * (features.dim - 1), 256))
         network = Network(features, config.hidden or max(neurons, 1))
         return network, network.pretrained(features(x), y, 1.0, self.rng_exploration.spawn(1)[0])
 
     def scheduled(self) -> Schedule:
         return Schedule(self.config.step)
-
-
-class PSGDNetwork(PSGDLinear):
-    """The logistic loss of a network with one hidden layer of rectifiers; else ``PSGDLinear``."""
-
-    Config = NetworkConfig

@@ -54,7 +54,9 @@ def test_the_local_window_is_the_sum_of_the_last_reports_however_they_come(cut: 
         agent.update(x[start : start + cut], a[start : start + cut], y[start : start + cut])
     played = x[np.arange(257), a].astype(np.float64)
     assert np.allclose(agent.total, pack(played[150:], y[150:]).sum(axis=0))
-    assert agent.users == 107 and agent.ledger.group == 256, "every user has paid for one report"
+    assert agent.counted == 107 and agent.users == 257 and agent.ledger.group == 256, (
+        "every user has paid for one report"
+    )
 
 
 def test_the_window_of_linucb_is_a_ridge_regression_on_its_users() -> None:

@@ -98,6 +98,9 @@ class LocalLabelAgent(LabelAgent[S], SummedReports[S]):
     def placed(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Array | None]:
         return self.encode(self.rows(context), self.revealed(np.asarray(action), np.asarray(feedback)))
 
+    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
+        return self.device.randomize(*self.placed(*self.records_of(context, action, feedback)), self.rng)
+
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
         x = self.contexts_of(context).reshape(-1, *self.context_shape).astype(np.float64, copy=False)
@@ -167,7 +170,7 @@ class Batched(LocalLabelAgent[S]):
 
     def learn(self) -> None:
         total, users = self.total, self.users - self.learned
-        self.total, self.learned = np.zeros_like(total), self.users
+        self.total, self.learned = np.zeros(total.shape), self.users
         self.step(total, users)
 
     @abstractmethod

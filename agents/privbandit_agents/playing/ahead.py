@@ -85,7 +85,8 @@ class Followers:
     def randomize(self, user: int, arm: int, answer: float) -> Array:
         label = arm if 0.5 < answer < math.inf else 1 - arm
         gradient = self.model.gradient(self.features[user], label, self.agent.theta)
-        return self.reports.report(user, gradient if self.clip == 1 else gradient / self.clip)
+        report: Array = self.reports.report(user, gradient if self.clip == 1 else gradient / self.clip)
+        return report
 
     def absorb(self, report: Array) -> None:
         agent, estimate = self.agent, report / self.mean

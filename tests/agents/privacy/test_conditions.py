@@ -27,7 +27,8 @@ OWN_BOUNDS = (
     *("dpmnl", "dpmnl-approx", "newton-mnl", "jdp-glm", "shuffle-glm"),
 )
 """Their sums have bounds of their own: tests/agents/joint, tests/agents/shuffle."""
-TOTALS = ("total", "counter.total", "counter.sum", "counter.exact")
+SUMS = ("counter.total", "counter.sum", "counter.exact")
+TOTALS = ("total", *SUMS, *(f"schedule.{name}" for name in SUMS))
 WILD = [math.nan, math.inf, -math.inf, 1e38, -1e308]
 
 

@@ -320,7 +320,7 @@ class Hemisphere(LocalRandomizer):
         """Draw the sum by ``sum_of_each``, or of users by counts; with several cells no D x D matrix is formed."""
         if counts is None and self.entries > 1:
             return self.sum_of_each(cells, vectors, rng)
-        if self.cells == 1 or vectors.size < LARGE or math.isinf(self.epsilon):
+        if counts is None or self.cells == 1 or vectors.size < LARGE or math.isinf(self.epsilon):
             return super().total(cells, vectors, rng, counts)
         return self.sum_by_counts(cells, vectors, rng, counts)
 

@@ -128,8 +128,8 @@ def test_a_saved_agent_that_would_fill_the_memory_is_refused_at_once(
         load(path, env)
 
 
-@pytest.mark.parametrize(("agent", "key", "value"), [("prec-ts", "refit_at", 0), ("lpct", "n_labels", 10**6)])
-def test_counters_that_never_move_on_and_sizes_of_other_spaces_are_refused(
+@pytest.mark.parametrize(("agent", "key", "value"), [("prec-ts", "refit_at", 2**63), ("lpct", "n_labels", 10**6)])
+def test_counters_beyond_all_users_and_sizes_of_other_spaces_are_refused(
     agent: str, key: str, value: int, tmp_path: Path
 ) -> None:
     env, path = gym.make("privbandit/Classification-v0" if agent == "lpct" else LINEAR), tmp_path / "agent.npz"

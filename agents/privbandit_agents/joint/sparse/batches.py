@@ -87,6 +87,7 @@ class SparseBatches(CentralAgent[S, Array]):
         released, columns = None, (contexts, actions, feedback)
         for x, arms, rewards in blocks(self.frozen_rounds, *columns, most=1024):  # users that stay in cache
             features, answers = in_own_units(*clipped(played(x, arms), rewards, LIMIT, LIMIT))
+            self.features.size = len(self.rewards)  # what an interrupted call left of others goes
             self.features.append(features)
             self.rewards.append(answers)
             if len(self.rewards) >= self.length:

@@ -40,6 +40,7 @@ class SquaredLoss:
         """Take in users, features of shape (n, d) and rewards of shape (n,)."""
         self.users += len(features)
         for xs, ys in blocks(self._room, *clipped(features, rewards, self.x_max, self.R)):
+            self.features.size = len(self.rewards)  # what an interrupted call left of others goes
             self.features.append(xs)
             self.rewards.append(ys)
             if self._room() == 0:

@@ -37,7 +37,7 @@ class MomentAgent(SummedReports[M]):
     """Users report vectors about their records; the server adds them up and plays by an estimate of theta.
 
     A subclass returns in ``opened`` how vectors leave the devices, and sets ``scorer`` in ``learn`` by their sum. The
-    vector of a record is (y x, w svec(x x')), unless ``lift`` or ``encode`` makes it otherwise.
+    vector of a record is (y x, w svec(x x')), unless ``lift`` makes it otherwise.
 
     *Formal guarantees.* Those of ``SummedReports``, as long as no vector leaves the device's ball.
 

@@ -199,6 +199,12 @@ class PRECTS(MomentAgent[Config]):
         vectors = super().encode(context, action, feedback)
         return clipped_means(vectors) if self.config.averages else vectors
 
+    def placed(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Any]:
+        if not self.config.averages:
+            return super().placed(context, action, feedback)
+        means = self.encode(context, action, feedback)
+        return np.zeros(len(means), np.intp), means
+
     def difference(self, contexts: Array, arms: Array, x: Array) -> Array:
         """Return the played arm's features (n, d) less the mean of a candidate of each draw; zeros if it is none."""
         equal: Any = self.candidates(contexts)

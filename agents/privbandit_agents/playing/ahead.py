@@ -47,8 +47,8 @@ def in_order(agent: LocalAgent[Any, Any], contexts: Array) -> InOrder | None:
 
 @registered(
     "local.gradients.descent:GradientAgent",
-    "select_action inputs placed encode randomize absorb pay paying refuse estimate add learn step next_refit fits rows revealed "
-    "chances answer likely",
+    "select_action inputs placed encode randomize absorb pay paying refuse estimate add learn step next_refit fits "
+    "rows revealed chances answer likely",
 )
 def followers(agent: Any, contexts: Array) -> InOrder | None:
     """Return users of private gradient descent whose server steps after each, with two labels."""

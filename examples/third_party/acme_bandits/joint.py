@@ -42,9 +42,11 @@ class AcmeJoint(CentralAgent):
             self.batch[cell] += 1
             self.users += 1
             if self.users == self.end:
-                draw = partial(self.noise.release, self.batch, self.rng_noise)
-                noisy = self.publish(self.noise, self.batch, draw, self.noise.cost, group=self.batches)
+                total, group = self.batch, self.batches
+                # taken out of the state first: whatever interrupts the release, no record is in two
+                self.batch, self.batches = np.zeros_like(total), group + 1
+                self.end = next_change(self.users, self.config.growth, least=100)
+                draw = partial(self.noise.release, total, self.rng_noise)
+                noisy = self.publish(self.noise, total, draw, self.noise.cost, group=group)
                 new = (self.release if new is None else new) + noisy
-                self.batch = np.zeros_like(self.batch)
-                self.end, self.batches = next_change(self.users, self.config.growth, least=100), self.batches + 1
         return new

@@ -124,7 +124,7 @@ class SmoothLDP(SummedReports[Config]):
         self.left = np.ones((len(self.level), self.n_arms), bool)
         self.order = self.rng.spawn(1)[0].permutation(self.n_arms)
         self.sums = np.zeros((2, *self.left.shape, 6))
-        self.since, self.logged, self.run = 0, 0, 0
+        self.since, self.logged, self.run, self.total = 0, 0, 0, np.zeros(0)
         self.lay_out()
         sizes = range(self.depth + self.n_arms.bit_length() + 1)
         self.equip(self.device, exact=all(self.randomizer(2**size).arithmetic == "exact" for size in sizes))
@@ -142,18 +142,21 @@ class SmoothLDP(SummedReports[Config]):
 
     def lay_out(self) -> None:
         """Let devices know the cells: what follows from open nodes, the arms left and the number of the run."""
-        self.undecided = np.flatnonzero(self.left[self.open].sum(axis=1) > 1)
-        self.device = self.randomizer(max(len(self.undecided), 1) * (1 if self.signed else self.n_arms))
+        undecided = np.flatnonzero(self.left[self.open].sum(axis=1) > 1)
+        device = self.randomizer(max(len(undecided), 1) * (1 if self.signed else self.n_arms))
         left, ranks = self.left[self.open][:, self.order], np.arange(len(self.open))
         turn = np.argsort(~left, axis=1, kind="stable")[ranks, self.run // 2 % left.sum(axis=1)]
         if self.run % 2:
             turn = largest(self.estimates()[0][:, self.order], left).argmax(axis=1)
-        self.turn = self.order[turn]
         below = np.zeros((len(self.level), 1))
         below[self.open, 0] = np.arange(1, len(self.open) + 1)
         for nodes in self.tree.levels[1:]:
             below[nodes] += below[self.tree.parent[nodes]]
-        self.cell_of = below[self.tree.of_leaf, 0].astype(np.int64) - 1
+        cell_of = below[self.tree.of_leaf, 0].astype(np.int64) - 1
+        # the device and its sum at once: whatever is raised, reports fit
+        total = self.total if self.total.size == device.entries else np.zeros(device.entries)
+        self.undecided, self.turn, self.cell_of = undecided, self.order[turn], cell_of
+        self.device, self.total = device, total
 
     restored = lay_out
 
@@ -318,9 +321,8 @@ class SmoothLDP(SummedReports[Config]):
         """Eliminate arms and halve cells as long as either changes anything, and begin the next run."""
         while self.eliminated():
             pass
-        self.run += 1
+        self.run, self.total = self.run + 1, np.zeros_like(self.total)
         self.lay_out()
-        self.total = np.zeros(self.device.entries)
 
     def eliminated(self) -> bool:
         """Take out the arms that are worse than another one of their cell; halve cells; return whether any was."""

@@ -13,6 +13,7 @@ from privbandit_agents.local.trees.lpct import LPCT, Config
 from privbandit_agents.local.trees.partition import Partition, Rule, grow, max_edge
 from privbandit_agents.local.trees.report import Kind, LeafReport, chosen_depth
 from privbandit_agents.local.trees.votes import WeightedTree
+from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 
 from privbandit_envs.families.classification import eta
 
@@ -292,6 +293,10 @@ def test_the_audit_does_not_refute_and_comes_near(epsilon: float) -> None:
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     original = LeafReport.build
     monkeypatch.setattr(LeafReport, "build", lambda self, kind, epsilon: original(self, kind, 2 * epsilon))
+    with pytest.raises(PrivacyBudgetExceeded):  # it says what it costs
+        audit(game("lpct", 1.0), 4000, rng())
+    for door in ("spend", "check"):
+        monkeypatch.setattr(Ledger, door, lambda *args, **kwargs: None)
     assert audit(game("lpct", 1.0), 4000, rng()).refuted
 
 

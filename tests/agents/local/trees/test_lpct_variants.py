@@ -124,7 +124,7 @@ def test_too_many_cells_are_refused() -> None:
 def test_many_leaves_are_served_in_small_blocks(name: str, settings: dict[str, Any]) -> None:
     blocks, steps = in_blocks_and_in_steps(name, settings)
     assert np.array_equal(blocks.total, steps.total)
-    assert 1 < blocks.left <= ENTRIES_A_BLOCK // blocks.total.size < blocks.refit_at - blocks.users
+    assert 1 < blocks.frozen_rounds() <= ENTRIES_A_BLOCK // blocks.total.size < blocks.refit_at - blocks.users
 
 
 def test_one_cell_sums_up_in_order() -> None:

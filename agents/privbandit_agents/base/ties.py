@@ -16,7 +16,8 @@ from privbandit_agents.base.rows import Uniforms
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
-FEW = 40
+FLOAT64 = np.dtype(np.float64)
+FEW = 8
 """So many values are quicker looked through as a list."""
 ROUNDING = 2.0**-40
 """By what share of the largest value others may be less and count as equal; 2^-18 of floats of 32 bits."""
@@ -73,23 +74,26 @@ def best(values: Array, ties: Ties) -> Any:
         ties: of the agent; it says which arms are present.
     """
     present = ties.present
-    if values.ndim == 1 and present is None and values.itemsize == 8:
+    if values.ndim == 1 and present is None and values.dtype is FLOAT64:
         place = values.argmax()
         if 1 < values.size <= FEW:
             others = values.tolist()
             top = others[place]
             others.sort()
-            alone = others[-2] < top * (LESS if top > 0 else MORE)  # false if one is NaN
+            second = others[-2]
         else:
-            alone = np.count_nonzero(values >= floor(values[place])) == 1
-        if alone:
+            rest = values.copy()
+            top = rest.item(place)
+            rest[place] = -math.inf
+            second = rest.item(rest.argmax())
+        if second < top * (LESS if top > 0 else MORE):  # false if one is NaN
             ties.users += 1
             return place
     users = values.size // values.shape[-1]
     shown = values if present is None else np.where(present, values, -math.inf)
     chosen = shown.argmax(axis=-1)
     least = floor(shown.reshape(users, -1)[np.arange(users), chosen.ravel()]).reshape(*chosen.shape, 1)
-    if np.count_nonzero(shown >= least) != users or np.isnan(least).any():
+    if np.count_nonzero(shown < least) != shown.size - users:  # nothing is less than NaN
         equal = largest(values, present)
         nth = np.floor(ties.of(users).reshape(chosen.shape) * equal.sum(axis=-1))[..., None]
         chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
@@ -99,6 +103,9 @@ def best(values: Array, ties: Ties) -> Any:
 
 def largest(values: Array, present: Array | None = None) -> Bools:
     """Return which arms have the largest value, shape (..., K); all that are present if there is none."""
+    top = values.max(axis=-1, keepdims=True)
+    if present is None and not np.isnan(top).any():
+        return np.asarray(values >= floor(top))
     here = np.ones(values.shape, bool) if present is None else np.asarray(present, bool)
     there = here & ~np.isnan(values)
     equal = there & (values >= floor(np.where(there, values, -math.inf).max(axis=-1, keepdims=True)))

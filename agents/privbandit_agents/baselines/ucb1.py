@@ -14,7 +14,7 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms,
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, NonNegative, Settings
-from privbandit_agents.base.ties import best, largest
+from privbandit_agents.base.ties import best, floor
 from privbandit_agents.privacy.vectors import LIMIT
 
 FIRST = 1e300
@@ -79,16 +79,17 @@ class UCB1(Agent[Config]):
     def _learn(self, arms: Array, rewards: Array, counts: Array) -> None:
         """Add users of one run, and choose the next arm if it ends."""
         usable = (arms >= 0) & (np.abs(rewards) <= LIMIT)
+        users = int(counts.sum())
         if not usable.all():
             warn_of_ignored()
-        np.add.at(self.sums, arms[usable], rewards[usable] * counts[usable])
-        np.add.at(self.pulls, arms[usable], counts[usable])
-        users = int(counts.sum())
+            arms, rewards, counts = arms[usable], rewards[usable], counts[usable]
+        np.add.at(self.sums, arms, rewards * counts)
+        np.add.at(self.pulls, arms, counts)
         self.users += users
         self.left -= users
         if not self.left:
             self.index = self._optimistic()
-            arms = np.flatnonzero(largest(self.index))
+            arms = np.flatnonzero(self.index >= floor(self.index.max()))
             self.arm, pulls = int(arms[0]) if len(arms) == 1 else -1, int(self.pulls[arms[0]])
             self.left = 1 if len(arms) > 1 else next_change(pulls, self.config.growth) - pulls
 

@@ -74,29 +74,34 @@ def best(values: Array, ties: Ties) -> Any:
         ties: of the agent; it says which arms are present.
     """
     present = ties.present
-    if values.ndim == 1 and present is None and values.dtype is FLOAT64:
-        place = values.argmax()
-        if 1 < values.size <= FEW:
-            others = values.tolist()
-            top = others[place]
-            others.sort()
-            second = others[-2]
-        else:
-            rest = values.copy()
-            top = rest.item(place)
-            rest[place] = -math.inf
-            second = rest.item(rest.argmax())
-        if second < top * (LESS if top > 0 else MORE):  # false if one is NaN
-            ties.users += 1
-            return place
-    users = values.size // values.shape[-1]
     shown = values if present is None else np.where(present, values, -math.inf)
+    if values.ndim == 1:
+        if shown.dtype is FLOAT64:
+            arm = shown.argmax()
+            if 1 < shown.size <= FEW:
+                others = shown.tolist()
+                top = others[arm]
+                others.sort()
+                second = others[-2]
+            else:
+                rest = shown.copy()
+                top = rest.item(arm)
+                rest[arm] = -math.inf
+                second = rest.item(rest.argmax())
+            if second < top * (LESS if top > 0 else MORE):  # false if one is NaN
+                ties.users += 1
+                return arm
+        equal = np.flatnonzero(largest(values, present))
+        arm = equal[int(ties.of(1)[0] * len(equal))] if len(equal) > 1 else equal[0]
+        ties.users += 1
+        return arm
+    users = values.size // values.shape[-1]
     chosen = shown.argmax(axis=-1)
     least = floor(shown.reshape(users, -1)[np.arange(users), chosen.ravel()]).reshape(*chosen.shape, 1)
     if np.count_nonzero(shown < least) != shown.size - users:  # nothing is less than NaN
-        equal = largest(values, present)
-        nth = np.floor(ties.of(users).reshape(chosen.shape) * equal.sum(axis=-1))[..., None]
-        chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
+        several = largest(values, present)
+        nth = np.floor(ties.of(users).reshape(chosen.shape) * several.sum(axis=-1))[..., None]
+        chosen = (several.cumsum(axis=-1) > nth).argmax(axis=-1)
     ties.users += users
     return chosen
 

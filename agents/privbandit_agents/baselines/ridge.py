@@ -56,7 +56,7 @@ class Ridge:
 
     def score_all(self, x: Array) -> Array:
         """Return x M for every group and x of shape (..., d): shape (..., G, d + 1)."""
-        scored = np.atleast_2d(x) @ self.matrices  # one product a group
+        scored = (x if x.ndim > 1 else x[None]) @ self.matrices  # one product a group
         return scored[:, 0] if x.ndim == 1 else scored.swapaxes(0, 1)
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:

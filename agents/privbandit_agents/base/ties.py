@@ -110,7 +110,7 @@ def largest(values: Array, present: Array | None = None) -> Bools:
     """Return which arms have the largest value, shape (..., K); all that are present if there is none."""
     top = values.max(axis=-1, keepdims=True)
     if present is None and not np.isnan(top).any():
-        return np.greater_equal(values, floor(top), order="C")  # sums over it do not depend on how values lie
+        return np.asarray(np.greater_equal(values, floor(top), order="C"))  # sums do not depend on how values lie
     here = np.ones(values.shape, bool) if present is None else np.asarray(present, bool)
     there = here & ~np.isnan(values)
     equal = there & (values >= floor(np.where(there, values, -math.inf).max(axis=-1, keepdims=True)))

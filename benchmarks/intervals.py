@@ -205,8 +205,8 @@ def table(name: str, only: str, done: str) -> None:
 def samples(name: str, rows: int) -> tuple[int, int]:
     """Return how many logs of so many rows are in a first sample, and in a second."""
     if name == "alarms":
-        return 100, 1000
-    return 250 if rows <= 4000 else 100 if rows < 200_000 else 60, 1000 if rows <= 20_000 else 400
+        return 50, 500
+    return 250 if rows <= 4000 else 100 if rows < 200_000 else 30, 1000 if rows <= 20_000 else 400
 
 
 def main() -> None:

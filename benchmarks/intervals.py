@@ -194,7 +194,8 @@ def table(name: str, only: str, done: str) -> None:
         if bad:
             _, found = measured(*cell, range(1000, 1000 + second))
         if not lines:
-            writer.writerow(lines := ["rate", "rows an arm", "arms", "logging", *found])
+            writer.writerow(("rate", "rows an arm", "arms", "logging", *found))
+            lines = [[]]
         writer.writerow((*cell, *found.values()))
         sys.stdout.flush()
         del left[cell]

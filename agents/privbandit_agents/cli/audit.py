@@ -21,12 +21,12 @@ from rich.console import Console
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays, power_of_less_noise
 from privbandit_agents.audits.lower_bounds import power as power_by_runs
-from privbandit_agents.experiments.drawing.style import save
-from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.running.progress import LATE, Steps, duration
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.text import paragraph, strong, table
 from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_agents.experiments.views.audits import CLAIM, FOUND, REFUTED, RIGHT, Glance
+from privbandit_agents.experiments.views.style import save
 from privbandit_envs.files import atomic
 
 STRONGER = 1.25

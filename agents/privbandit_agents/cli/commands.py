@@ -30,9 +30,9 @@ from privbandit_agents.experiments.usage import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privbandit_agents.experiments.drawing.style import Look
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
+    from privbandit_agents.experiments.views.style import Look
 
 
 @cache
@@ -357,7 +357,7 @@ def report(
     format: list[str] | None,
 ) -> int:
     from privbandit_agents.cli.pages import write_page
-    from privbandit_agents.experiments.analysis.load import load_trials
+    from privbandit_agents.experiments.results.files import load_trials
     from privbandit_agents.experiments.running.progress import forecast
     from privbandit_agents.experiments.study import again, show
 
@@ -375,7 +375,7 @@ def frontier(
     folder: Path, out: Path | None, title: str, size: str | None, font: float | None, format: list[str] | None
 ) -> int:
     from privbandit_agents.cli.pages import draw_frontier
-    from privbandit_agents.experiments.analysis.load import load_results
+    from privbandit_agents.experiments.results.files import load_results
 
     look = look_of(title, size, font, format)
     with usage_errors("frontier"):
@@ -386,7 +386,7 @@ def look_of(title: str, size: str | None, font: float | None, formats: list[str]
     """Check the options of figures and return them as a look."""
     import matplotlib
 
-    from privbandit_agents.experiments.drawing.style import FORMATS, Look
+    from privbandit_agents.experiments.views.style import FORMATS, Look
     from privbandit_envs.validate import one_of
 
     with usage_errors("--format"):
@@ -511,10 +511,10 @@ def execute(
         whole: all trials, if ``trials`` are a shard of them.
         look: of figures.
     """
-    from privbandit_agents.experiments.drawing.style import Look
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board
+    from privbandit_agents.experiments.views.style import Look
 
     check_results(folder)
     whole = whole or trials

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privbandit_agents.cli.manual import deployment
-from privbandit_agents.experiments.drawing.style import DASHES, NOTIONS, PALETTE, empty_picture, save
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, table
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, empty_picture, save
 from privbandit_agents.logs.estimates import snips
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.drawing.plots import plot_frontier
-from privbandit_agents.experiments.drawing.style import Look, save
-from privbandit_agents.experiments.report.audits import audit_files
-from privbandit_agents.experiments.report.page import write_report
+from privbandit_agents.experiments.results.frame import as_frame
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import UNFINISHED, unwritten
+from privbandit_agents.experiments.views.audits import audit_files
+from privbandit_agents.experiments.views.page import write_report
+from privbandit_agents.experiments.views.plots import plot_frontier
+from privbandit_agents.experiments.views.style import Look, save
 from privbandit_envs.files import streams
 
 if TYPE_CHECKING:

@@ -11,37 +11,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from numpy.random import default_rng
 from rich.console import Console
 
-from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.contests import (
-    Contest,
-    check_columns,
-    contest_lines,
-    contests,
-    write_contests,
-)
-from privbandit_agents.experiments.analysis.data import write_data, write_fits, write_trials
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.analysis.load import with_those_there
-from privbandit_agents.experiments.analysis.means import write_means
-from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
-from privbandit_agents.experiments.analysis.readings import Results
-from privbandit_agents.experiments.analysis.tables import (
-    shown,
-    summarise,
-    summarise_trials,
-    summary_table,
-    write_tables,
-)
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
-from privbandit_agents.experiments.drawing import figures
-from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
-from privbandit_agents.experiments.drawing.pictures import draw_picture
-from privbandit_agents.experiments.drawing.style import Look, span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
+from privbandit_agents.experiments.results.cells import Cells
+from privbandit_agents.experiments.results.contests import check_columns, contests
+from privbandit_agents.experiments.results.files import with_those_there, write_data
+from privbandit_agents.experiments.results.frame import as_frame, fit_frame
+from privbandit_agents.experiments.results.measures import Resolved, estimate, resolve
+from privbandit_agents.experiments.results.readings import Results
+from privbandit_agents.experiments.results.summary import summarise, summarise_trials
+from privbandit_agents.experiments.results.verdicts import judged, surprising
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, found_before, run_jobs
 from privbandit_agents.experiments.running.progress import forecast
@@ -56,6 +39,20 @@ from privbandit_agents.experiments.schema.figures import FigureSpec, Picture
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, said
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.experiments.views.board import write_means
+from privbandit_agents.experiments.views.figures import draw_figure, draw_regret
+from privbandit_agents.experiments.views.layout import Panel, completed, layout
+from privbandit_agents.experiments.views.pictures import draw_picture
+from privbandit_agents.experiments.views.style import Look, span
+from privbandit_agents.experiments.views.table import Table, write_tables
+from privbandit_agents.experiments.views.tables import (
+    contest_lines,
+    contest_tables,
+    shown,
+    summary_table,
+    verdict_table,
+    write_contests,
+)
 from privbandit_agents.playing.board import write_overview
 from privbandit_envs.files import atomic, remove_leftovers
 
@@ -187,12 +184,16 @@ def again(folder: Path, out: Console, look: Look) -> int | None:
 def concluded(study: Study, results: Results, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
     """Print tables and verdicts of a study's results, write them and draw figures; return the exit code."""
     out = told_to if study.decides else Console(quiet=True)
-    contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
-    for table in chain.from_iterable(contested.values()):
-        tell(out, contest_lines(table))
+    contested = {
+        spec.name: contest_tables(contests(spec, study.cells, results), spec)
+        for spec in study.experiment.tables
+        if results
+    }
+    for spec in study.experiment.tables:
+        tell(out, contest_lines(contested.get(spec.name, ()), spec))
     verdicts = verdicts_of(study, results)
-    if verdicts:
-        tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
+    if verdicts.height:
+        tell(out, [*verdict_table(verdicts, study.heading).lines(), ""])
     pictures: list[Path] = []
     lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
@@ -204,7 +205,7 @@ def concluded(study: Study, results: Results, failed: Sequence[str], folder: Pat
     problems = [*failed, *idle, *lost]
     for problem in problems:
         print(said(problem), file=sys.stderr)
-    against = study.decides and any(verdict.surprising for verdict in verdicts)
+    against = any(map(surprising, verdicts.iter_rows(named=True)))
     return AGAINST if against else UNFINISHED if problems else 0
 
 
@@ -226,8 +227,8 @@ def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
 def writers(
     study: Study,
     results: Results,
-    contested: Mapping[str, Sequence[Contest]],
-    verdicts: Sequence[Verdict],
+    contested: Mapping[str, Sequence[Table]],
+    verdicts: pl.DataFrame,
     folder: Path,
     pictures: list[Path],
     look: Look,
@@ -240,7 +241,7 @@ def writers(
 
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
         path = folder / f"{spec.name}.png"
-        if figures.draw_figure(spec, panels, results, path, look, stamp):
+        if draw_figure(spec, panels, results, path, look, stamp):
             pictures.append(path)
 
     def illustrate(picture: Picture) -> None:
@@ -254,14 +255,12 @@ def writers(
         tasks["the results"] = partial(write_results, study.jobs, results, folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures:
-            tasks["the figure regret"] = lambda: figures.draw_regret(
-                list(results.values()), folder / "regret.png", look
-            )
+            tasks["the figure regret"] = lambda: draw_regret(list(results.values()), folder / "regret.png", look)
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
-    if verdicts:
+    if verdicts.height:
         note = study.heading if study.decides else f"{study.heading}. {UNDECIDING}"
-        tasks["the verdicts"] = lambda: write_tables([verdict_table(verdicts, note, study.decides)], folder, "verdicts")
+        tasks["the verdicts"] = lambda: write_tables([verdict_table(verdicts, note)], folder, "verdicts")
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for picture in study.experiment.pictures:
@@ -272,10 +271,9 @@ def writers(
 
 def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
     """Write what jobs gave, and what else the folder has, as data."""
-    if jobs[0].kind == "trial":
-        write_trials(with_those_there(list(results.values()), folder), folder)
-    else:
-        write_fits(jobs, results, folder)
+    trials = jobs[0].kind == "trial"
+    found = as_frame(with_those_there(list(results.values()), folder)) if trials else fit_frame(jobs, results)
+    write_data(found, folder)
 
 
 def write_board(jobs: Sequence[Job], folder: Path) -> None:
@@ -291,12 +289,10 @@ def write_mean_board(jobs: Sequence[Job], results: Results, folder: Path, pictur
         write_means(as_frame(with_those_there(list(results.values()), folder)), folder, pictures)
 
 
-def verdicts_of(study: Study, results: Results) -> list[Verdict]:
+def verdicts_of(study: Study, results: Results) -> pl.DataFrame:
     """Return the verdict on every statement; each has a bootstrap of its own from the same seed."""
-    return [
-        Verdict(statement, estimate(resolved, results, default_rng(0)))
-        for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
-    ]
+    measured = [estimate(resolved, results, default_rng(0)) for resolved in study.measures]
+    return judged(study.experiment.statements, measured, study.decides)
 
 
 def show(
@@ -318,7 +314,7 @@ def show(
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(frame, folder),
         "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
-        "the figure": lambda: figures.draw_regret(
+        "the figure": lambda: draw_regret(
             trials, figure, look or Look(), forecast("drawing", err, "panels", pause=0.0)
         ),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),

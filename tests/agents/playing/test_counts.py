@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.results.cells import Cells
+from privbandit_agents.experiments.results.readings import TrialReading
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from privbandit_agents.cli.listing import experiment_lines
-from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.results.readings import TrialReading
 from privbandit_agents.experiments.schema.experiment import (
     Experiment,
     find_experiment,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.results.cells import Cells
 from privbandit_agents.experiments.results.contests import check_columns, contests
 from privbandit_agents.experiments.results.files import with_those_there, write_data
-from privbandit_agents.experiments.results.frame import as_frame, fit_frame
+from privbandit_agents.experiments.results.frame import as_frame, fit_frame, frame_of
 from privbandit_agents.experiments.results.measures import Resolved, estimate, resolve
-from privbandit_agents.experiments.results.readings import Results
+from privbandit_agents.experiments.results.readings import Results, by_cell
 from privbandit_agents.experiments.results.summary import summarise, summarise_trials
 from privbandit_agents.experiments.results.verdicts import judged, surprising
 from privbandit_agents.experiments.running.attempt import told
@@ -59,6 +59,8 @@ from privbandit_envs.files import atomic, remove_leftovers
 ASKED = "experiment.json"
 """In the folder of an experiment: which one it is, at which scale."""
 LOOK = Look()
+Ended = Mapping[str, Finished]
+"""What jobs gave, by their names."""
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
 
@@ -181,9 +183,10 @@ def again(folder: Path, out: Console, look: Look) -> int | None:
     return concluded(study, found, [], folder, out, look)
 
 
-def concluded(study: Study, results: Results, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
+def concluded(study: Study, ended: Ended, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
     """Print tables and verdicts of a study's results, write them and draw figures; return the exit code."""
     out = told_to if study.decides else Console(quiet=True)
+    results = by_cell(frame_in(study.jobs, ended))
     contested = {
         spec.name: contest_tables(contests(spec, study.cells, results), spec)
         for spec in study.experiment.tables
@@ -195,12 +198,12 @@ def concluded(study: Study, results: Results, failed: Sequence[str], folder: Pat
     if verdicts.height:
         tell(out, [*verdict_table(verdicts, study.heading).lines(), ""])
     pictures: list[Path] = []
-    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, look))
+    lost = unwritten(folder, writers(study, ended, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])
     if not study.decides:
-        tell(told_to, paragraph(in_one_line(study, folder, len(results), len(pictures))))
-    reasons = [reason for found in results.values() for reason in found.reasons]
+        tell(told_to, paragraph(in_one_line(study, folder, len(ended), len(pictures))))
+    reasons = [reason for found in ended.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*failed, *idle, *lost]
     for problem in problems:
@@ -226,6 +229,7 @@ def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
 
 def writers(
     study: Study,
+    ended: Ended,
     results: Results,
     contested: Mapping[str, Sequence[Table]],
     verdicts: pl.DataFrame,
@@ -249,13 +253,19 @@ def writers(
         draw_picture(picture, path, look)
         pictures.append(path)
 
+    @cache
+    def whole() -> pl.DataFrame:
+        """Return the results of trials, and what else the folder has."""
+        return as_frame(with_those_there(list(ended.values()), folder))
+
     tasks: dict[str, Callable[[], object]] = {}
+    trials = study.jobs[0].kind == "trial"
     if results:
-        trials = study.jobs[0].kind == "trial"
-        tasks["the results"] = partial(write_results, study.jobs, results, folder)
+        fits = frame_in(study.jobs, ended)
+        tasks["the results"] = lambda: write_data(whole() if trials else fits.drop("cell", "place"), folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures:
-            tasks["the figure regret"] = lambda: draw_regret(list(results.values()), folder / "regret.png", look)
+            tasks["the figure regret"] = lambda: draw_regret(list(ended.values()), folder / "regret.png", look)
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts.height:
@@ -265,15 +275,9 @@ def writers(
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for picture in study.experiment.pictures:
         tasks[f"the picture {picture.name}"] = partial(illustrate, picture)
-    tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)
+    if results and trials:
+        tasks["the board"] = lambda: write_means(whole(), folder, pictures)
     return tasks
-
-
-def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
-    """Write what jobs gave, and what else the folder has, as data."""
-    trials = jobs[0].kind == "trial"
-    found = as_frame(with_those_there(list(results.values()), folder)) if trials else fit_frame(jobs, results)
-    write_data(found, folder)
 
 
 def write_board(jobs: Sequence[Job], folder: Path) -> None:
@@ -283,10 +287,11 @@ def write_board(jobs: Sequence[Job], folder: Path) -> None:
         write_overview(folder / TRIAL_EVENTS, specs)
 
 
-def write_mean_board(jobs: Sequence[Job], results: Results, folder: Path, pictures: Sequence[Path]) -> None:
-    """Write the board of means of all that the folder has; fits have none."""
-    if results and jobs[0].kind == "trial":
-        write_means(as_frame(with_those_there(list(results.values()), folder)), folder, pictures)
+def frame_in(jobs: Sequence[Job], ended: Ended) -> pl.DataFrame:
+    """Return the frame of jobs that were run; an empty one without any."""
+    if not ended or jobs[0].kind == "fit":
+        return fit_frame(jobs, ended)
+    return frame_of([ended[job.name] for job in jobs if job.name in ended])
 
 
 def verdicts_of(study: Study, results: Results) -> pl.DataFrame:

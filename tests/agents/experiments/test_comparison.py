@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.results.contests import compared, contest, rank_sums
 from privbandit_agents.experiments.results.measures import estimate
-from privbandit_agents.experiments.results.readings import FitReading, Results, Values, picks
+from privbandit_agents.experiments.results.readings import Reading, Results, Values, by_cell, picks
 from privbandit_agents.experiments.results.summary import summarise
 from privbandit_agents.experiments.results.verdicts import decision
 from privbandit_agents.experiments.running.engine import Engine
@@ -23,7 +23,7 @@ from privbandit_agents.experiments.schema.experiment import Experiment, parse_ex
 from privbandit_agents.experiments.schema.figures import TableSpec
 from privbandit_agents.experiments.schema.measures import Pick
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.study import Study, carry_out, prepare, prepared, verdicts_of
+from privbandit_agents.experiments.study import Study, carry_out, frame_in, prepare, prepared, verdicts_of
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError
 from privbandit_agents.experiments.views.tables import contest_lines, contest_table
 from rich.console import Console
@@ -65,7 +65,7 @@ def made_up(made: Study, accuracy: Accuracy) -> Results:
             "seconds": np.where(np.isnan(np.array(found, float)), np.nan, 0.5),
         }
         results[fit.name] = Finished("fit", fit.spec, fit.settings, arrays, {"reasons": reasons})
-    return results
+    return by_cell(frame_in(made.jobs, results))
 
 
 def law(fit: Fit, point: dict[str, Any]) -> float:
@@ -117,7 +117,7 @@ def test_a_grid_of_pure_luck_is_best_above_the_truth_and_honest_at_it() -> None:
     results = made_up(made, luck)
     picking: list[Pick] = ["best", "honest"]
     best, honest = (
-        [float(FitReading(cell, pick=pick).read(results).mean[0]) for cell in made.cells] for pick in picking
+        [float(Reading(cell, "accuracy", pick=pick).read(results).mean[0]) for cell in made.cells] for pick in picking
     )
     grid = [len(cell.job.points) > 1 for cell in made.cells]
     assert all(b >= h if has else b == h for b, h, has in zip(best, honest, grid, strict=True))
@@ -128,9 +128,9 @@ def test_points_that_cannot_run_are_not_picked() -> None:
     made = study()
     results = made_up(made, lambda fit, point: None if point.get("depth") == 2 else law(fit, point))
     lpct = next(cell for cell in made.cells if cell.settings["method"] == "LPCT")
-    assert FitReading(lpct).read(results).point == {"depth": 1, "weight": 10}
-    assert FitReading(lpct, fixed={"depth": 2}).read(results).why == "too large."
-    assert FitReading(lpct, fixed={"depth": 3}).read(results).point == {"depth": 3, "weight": 10}
+    assert Reading(lpct, "accuracy").read(results).point == {"depth": 1, "weight": 10}
+    assert Reading(lpct, "accuracy", fixed={"depth": 2}).read(results).why == "too large."
+    assert Reading(lpct, "accuracy", fixed={"depth": 3}).read(results).point == {"depth": 3, "weight": 10}
 
 
 # statements

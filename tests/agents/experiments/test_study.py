@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments import study as studies
-from privbandit_agents.experiments.results.readings import Results
+from privbandit_agents.experiments.results.readings import Results, by_cell
 from privbandit_agents.experiments.results.statistics import Interval, estimate_alone
 from privbandit_agents.experiments.results.verdicts import decision, judged, surprising
 from privbandit_agents.experiments.running.attempt import Failure
@@ -25,7 +25,7 @@ from privbandit_agents.experiments.schema.measures import Measure, Selection
 from privbandit_agents.experiments.schema.statements import Statement
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
+from privbandit_agents.experiments.study import Study, carry_out, frame_in, prepared, verdicts_of
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError
 from privbandit_agents.experiments.views.curves import power
 from privbandit_agents.experiments.views.figures import draw_figure, label_logarithms, lines_of, named
@@ -83,9 +83,13 @@ def results_of(made: Study, regret: Regret = law) -> dict[str, Finished]:
     return found
 
 
+def read(made: Study, ended: dict[str, Finished]) -> Results:
+    return by_cell(frame_in(made.jobs, ended))
+
+
 def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval[float]:
     made = study([{"measure": measure, "at_least": 0}])
-    row = verdicts_of(made, results_of(made, regret)).row(0, named=True)
+    row = verdicts_of(made, read(made, results_of(made, regret))).row(0, named=True)
     return Interval(row["measured"], row["low"], row["high"])
 
 
@@ -156,12 +160,12 @@ def test_a_tally_is_read_where_it_is_kept() -> None:
     made = study([{"measure": {"mean": {**LINUCB, "y": "claimed"}}, "at_least": 0}])
     results = results_of(made)
     with pytest.raises(ValueError, match="keeps no tally of claimed"):
-        verdicts_of(made, results)
+        verdicts_of(made, read(made, results))
     told = {
         name: Finished(r.kind, r.job, r.settings, {**r.arrays, "claimed": 0 * r.arrays["regret"] + 1.5}, r.notes)
         for name, r in results.items()
     }
-    assert verdicts_of(made, told)["measured"][0] == 1.5
+    assert verdicts_of(made, read(made, told))["measured"][0] == 1.5
 
 
 def test_luck_that_agents_share_does_not_blur_their_comparison() -> None:
@@ -194,7 +198,7 @@ def test_the_interval_of_a_mean_is_about_students() -> None:
 )
 def test_a_known_ratio_is_decided(bounds: dict[str, Any], verdict: str, against: bool) -> None:
     made = study([{"measure": {"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, **bounds}])
-    row = verdicts_of(made, results_of(made, common_luck)).row(0, named=True)
+    row = verdicts_of(made, read(made, results_of(made, common_luck))).row(0, named=True)
     assert row["verdict"] == verdict and surprising(row) is against
 
 
@@ -205,18 +209,18 @@ def test_what_is_undecided() -> None:
         assert not surprising({"verdict": straddling, "expected": "holds"})
     made = study([{"measure": {"mean": LINUCB}, "at_most": 0}])
     few = {name: run for name, run in results_of(made).items() if run.job["seed"] < 4}
-    assert verdicts_of(made, few)["verdict"][0] == "undecided (too few seeds for an interval)"
-    assert verdicts_of(made, {})["verdict"][0] == "undecided (not measured)"
+    assert verdicts_of(made, read(made, few))["verdict"][0] == "undecided (too few seeds for an interval)"
+    assert verdicts_of(made, read(made, {}))["verdict"][0] == "undecided (not measured)"
     zero = results_of(study(), lambda trial, users: 0 * users)
     slope = study([{"measure": {"slope": {"of": LINUCB}}, "at_most": 0}])
-    assert verdicts_of(slope, zero)["verdict"][0].startswith("undecided")
+    assert verdicts_of(slope, read(slope, zero))["verdict"][0].startswith("undecided")
 
 
 def test_seeds_that_failed_are_left_out_of_both() -> None:
     made = study([{"measure": {"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, "at_most": 1}])
     every = results_of(made, common_luck)
     kept = {name: run for name, run in every.items() if run.job["agent"] != "linucb" or run.job["seed"] % 2}
-    assert verdicts_of(made, kept)["measured"][0] == pytest.approx(0.5)
+    assert verdicts_of(made, read(made, kept))["measured"][0] == pytest.approx(0.5)
 
 
 def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
@@ -333,7 +337,7 @@ def test_what_is_in_the_way_of_one_file_does_not_keep_the_others(
 def figure(made_regret: Regret = law, **spec: Any) -> tuple[Any, list[Any], Results]:
     made = study(figures=[{"name": "f", **spec}])
     ((drawn, panels),) = made.figures
-    return drawn, panels, results_of(made, made_regret)
+    return drawn, panels, read(made, results_of(made, made_regret))
 
 
 def test_lines_against_a_setting_have_a_point_for_each_value_and_levels_go_across() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.experiments.names import as_text
 from privbandit_agents.experiments.results.cells import Cell, Cells
-from privbandit_agents.experiments.results.readings import CHOSEN, FitReading, Results, Values
+from privbandit_agents.experiments.results.readings import CHOSEN, Reading, Results, Values
 from privbandit_agents.experiments.results.statistics import common_seeds, signed_rank_p
 from privbandit_agents.experiments.schema.figures import TableSpec
 from privbandit_agents.experiments.schema.measures import Pick
@@ -43,7 +43,7 @@ def contest(
     shown = [cell for cell in inside if cell.settings["method"] in methods]
     labels = world_labels(shown)
     keys = [(labels[cell.name], cell.settings["method"]) for cell in shown]
-    found = {key: FitReading(cell, spec.y, pick).read(results) for key, cell in zip(keys, shown, strict=True)}
+    found = {key: Reading(cell, spec.y, pick=pick).read(results) for key, cell in zip(keys, shown, strict=True)}
     nothing = Values.nothing("not part of the experiment")
     worlds = dict.fromkeys(labels.values())
     values = {data: {method: found.get((data, method), nothing) for method in methods} for data in worlds}

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from privbandit_agents.experiments.jobs.job import Job
-from privbandit_agents.experiments.names import agent_text, canonical, swept, with_settings
-from privbandit_agents.experiments.store.results import Finished, Floats
+from privbandit_agents.experiments.jobs.trial import ERRORS
+from privbandit_agents.experiments.names import TALLIES, agent_text, canonical, name_of, swept, with_settings
+from privbandit_agents.experiments.store.results import Finished
 
+Kinds = Mapping[str, Any]
 COLUMNS = (
     *("env_id", "agent", "label", "notion", "epsilon", "delta", "rho", "horizon", "seed"),
     *("checkpoint", "regret", "reward", "seconds", "env", "config"),
@@ -19,10 +21,16 @@ COLUMNS = (
 """What every table has; settings follow, as ``env.KEY`` and ``agent.KEY``."""
 PROMISES = ("notion", "epsilon", "delta", "rho")
 ARRAYS = ("regret", "reward")
+MORE = (*ERRORS, *TALLIES)
+"""Quantities that only some trials have."""
+NOTES: Kinds = {
+    **{"cell": pl.String, "player": pl.String, "privacy": pl.String},
+    **{"visits": pl.Int64, "person": pl.Float64},
+}
+"""The name of a cell, its agent with the module, its promise in words, how often a person comes, epsilon in all."""
 NUMBER = r"(\d[\d.e+-]*|inf)"
 PROMISED = rf"((?:local|shuffle)(?:-reward)?|joint|reward) (?:rho {NUMBER}|{NUMBER}(?:, {NUMBER})?)"
 WORDS = re.compile(rf"{PROMISED}(?: a (?:visit|person))?(?: \(rho {NUMBER}\))?")
-Kinds = Mapping[str, Any]
 KINDS: Kinds = {
     "notion": pl.String,
     **dict.fromkeys(("epsilon", "delta", "rho", "seconds", "regret", "reward"), pl.Float64),
@@ -31,27 +39,48 @@ KINDS: Kinds = {
 
 
 def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:
-    """Return results of trials as a table, one row per trial and checkpoint; ``final`` keeps the last one of each."""
+    """Return results of trials as a table, one row per trial and checkpoint; ``final`` keeps the last one of each.
+
+    The column ``static`` is there if a world changes.
+    """
+    frame = frame_of(trials, final, ("static",))
+    return frame.select(*COLUMNS, *(name for name in frame.columns if name not in (*COLUMNS, *NOTES)))
+
+
+def frame_of(trials: Sequence[Finished], final: bool = False, more: Sequence[str] = MORE) -> pl.DataFrame:
+    """Return the frame of trials: besides ``as_frame`` the columns ``NOTES``, and ``more`` quantities that any has."""
     places, cells = numbered_cells(trials)
+    names = [name_of({key: run.job[key] for key in run.job if key not in ("seed", "checkpoints")}) for run in cells]
+    notes = [
+        (names[place], run.job["agent"], told_of(run), run.notes.get("visits", 1), run.notes.get("person"))
+        for run, place in zip(trials, places, strict=True)
+    ]
     table = cell_table(cells)[places].with_columns(
         pl.Series("seed", [run.job["seed"] for run in trials], pl.Int64),
         pl.Series("seconds", [run.seconds for run in trials], pl.Float64),
+        *map(pl.Series, NOTES, zip(*notes, strict=True), NOTES.values()),
     )
     kept = slice(-1, None) if final else slice(None)
     users = [run.arrays["checkpoints"][kept] for run in trials]
-    series = {name: np.concatenate([run.arrays[name][kept] for run in trials]) for name in ARRAYS}
-    rows = table[np.repeat(np.arange(len(trials)), list(map(len, users)))].with_columns(
+    sizes = list(map(len, users))
+    quantities = [*ARRAYS, *(name for name in more if any(name in run.arrays for run in trials))]
+    nothing = [np.full(n, np.nan) for n in sizes]
+    each = list(zip(trials, nothing, strict=True))
+    numbers = {
+        name: [run.arrays[name][kept] if name in run.arrays else nan for run, nan in each] for name in quantities
+    }
+    return table[np.repeat(np.arange(len(trials)), sizes)].with_columns(
         pl.Series("checkpoint", np.concatenate(users).astype(np.int64)),
-        *(pl.Series(name, values) for name, values in series.items()),
-        *static_column([run.arrays.get("static", np.full(len(run.arrays["regret"]), np.nan))[kept] for run in trials]),
+        *(pl.Series(name, np.concatenate(parts)).fill_nan(None) for name, parts in numbers.items()),
     )
-    return rows.select(*COLUMNS, *(name for name in rows.columns if name not in COLUMNS))
 
 
-def static_column(parts: Sequence[Floats]) -> list[pl.Series]:
-    """Return the column of static regret if a world changes: null where none does."""
-    static = pl.Series("static", np.concatenate(parts) if parts else [], pl.Float64).fill_nan(None)
-    return [static] if static.is_not_null().any() else []
+def told_of(run: Finished) -> str:
+    """Return the promise of a trial, and its agent if the name stands for another one."""
+    agent = run.job["agent"]
+    played = run.notes.get("played", agent)
+    by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
+    return f"{run.notes.get('privacy', 'not recorded')}{by}"
 
 
 def numbered_cells(trials: Sequence[Finished]) -> tuple[np.ndarray[Any, Any], list[Finished]]:
@@ -138,13 +167,15 @@ def kind_of(values: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def fit_frame(jobs: Iterable[Job], results: Mapping[str, Finished]) -> pl.DataFrame:
-    """Return results of fits as a table, one row per replication and point of the grid."""
+    """Return results of fits as the frame, one row per replication and point of the grid."""
     rows, given = [], []
     for job in (job for job in jobs if job.name in results):
         run = results[job.name]
         numbers = (run.arrays[name].tolist() for name in ("accuracy", "seconds"))
-        for point, why, accuracy, seconds in zip(job.points, run.reasons, *numbers, strict=True):
-            told = {"method": job.traits["method"], "agent": job.traits["agent"], "epsilon": run.job["epsilon"]}
+        scores = zip(job.points, run.reasons, *numbers, strict=True)
+        for place, (point, why, accuracy, seconds) in enumerate(scores):
+            told = {"cell": job.cell, "place": place}
+            told |= {"method": job.traits["method"], "agent": job.traits["agent"], "epsilon": run.job["epsilon"]}
             scored = {"accuracy": accuracy, "seconds": seconds, "why": why or ""}
             rows.append({**told, "replication": job.replication, **scored})
             settings = {**run.settings["agent"], **point}

@@ -1,28 +1,28 @@
 """Readings: a quantity of a cell, at places along x, in every replication."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from privbandit_agents.experiments.fields import users_or_fraction
 from privbandit_agents.experiments.jobs.rows import best_accuracy
 from privbandit_agents.experiments.names import TALLIES, plain
 from privbandit_agents.experiments.results.cells import Cell, Cells, called, in_order, world
+from privbandit_agents.experiments.results.queries import wide
 from privbandit_agents.experiments.results.statistics import Floats, Interval, common_seeds, student_interval
 from privbandit_agents.experiments.schema.measures import Pick, Selection
-from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.usage import placed
 from privbandit_envs.families.classification import SYNTHETIC
 from privbandit_envs.validate import did_you_mean, one_of
 from privbandit_envs.wrappers import even_checkpoints
 
 Int64s = NDArray[np.int64]
-Results = Mapping[str, Finished]
-"""What jobs gave, by their names."""
+Results = Mapping[str, pl.DataFrame]
+"""Rows of the frame by cell."""
 CHOSEN: Mapping[Pick, str] = {
     "best": "best over the grid, chosen on the test sets",
     "honest": "chosen on other replications",
@@ -75,24 +75,33 @@ class Values:
 
 
 @dataclass(frozen=True)
-class TrialReading:
-    """A quantity of trials after numbers of users.
+class Reading:
+    """A quantity of trials after numbers of users, or of fits at the point of their grid that is picked.
 
     Attributes:
         cell: that is read.
         y: the quantity.
-        users: shape (c,); None: at the checkpoints that all trials of the cell have.
+        users: of trials, shape (c,); None: at the checkpoints that all trials of the cell have.
         uniform: the cell of ``uniform`` beside it, for ``y="ratio"``.
+        pick: of fits; see ``Selection``.
+        fixed: values of the grid; the pick is among the points that have them.
     """
 
     cell: Cell
     y: str
     users: Floats | None = None
     uniform: Cell | None = None
+    pick: Pick = "best"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def replications(self) -> Int64s:
         return common_seeds(self.cell.replications, *([] if self.uniform is None else [self.uniform.replications]))
+
+    @property
+    def along(self) -> bool:
+        """Whether it is a curve along the users."""
+        return self.cell.job.kind == "trial" and self.users is None
 
     def read(self, results: Results) -> Values:
         """Return the numbers of every seed that was measured.
@@ -100,12 +109,17 @@ class TrialReading:
         Raises:
             ValueError: the agents of the cell predict nothing or keep no tally, or contexts are not finitely many.
         """
-        runs = [runs_of(cell, results) for cell in (self.cell, self.uniform) if cell is not None]
-        seeds = common_seeds(*(list(found) for found in runs))
+        every = [results[cell.name] for cell in (self.cell, self.uniform) if cell is not None and cell.name in results]
+        if len(every) < (1 if self.uniform is None else 2):
+            return Values.nothing("not run")
+        return self.of_fits(every[0]) if self.cell.job.kind == "fit" else self.of_trials(every)
+
+    def of_trials(self, every: Sequence[pl.DataFrame]) -> Values:
+        seeds = common_seeds(*(rows["seed"].to_numpy() for rows in every))
         if not len(seeds):
             return Values.nothing("not run")
-        own, *others = [[found[seed] for seed in seeds] for found in runs]
-        users = shared_users(list(runs[0].values())).astype(np.float64) if self.users is None else self.users
+        own, *others = [rows.filter(pl.col("seed").is_in(seeds.tolist())) for rows in every]
+        users = wide(every[0], "regret")[0] if self.users is None else self.users
         name = {"ratio": "regret", "regret_per_round": "regret"}.get(self.y, self.y)
         above = self.at(own, name, users)
         if others:
@@ -113,81 +127,55 @@ class TrialReading:
         below = users if self.y in ("regret_per_round", "reward") else np.ones(len(users))
         return Values(seeds, above, np.broadcast_to(below, above.shape), users)
 
-    def at(self, runs: list[Finished], name: str, users: Floats) -> Floats:
-        """Return an array after numbers of users, linear between shared checkpoints, shape (seeds, users).
+    def at(self, rows: pl.DataFrame, name: str, users: Floats) -> Floats:
+        """Return a quantity after numbers of users, linear between shared checkpoints, shape (seeds, users).
 
         Cumulative sums start at 0; errors of predictions are constant before the first checkpoint.
         """
-        if name in ("mad", "mse") and not all(name in run.arrays for run in runs):
-            raise ValueError(f"{called(self.cell)} has no {name} in {world(self.cell)}: it predicts no rewards there.")
-        if name == "static" and not all(name in run.arrays for run in runs):
+        if name not in rows.columns or rows[name].null_count():
+            where = world(self.cell)
             why = "it does not change, its arms come and go or are sets, or an agent that owns its loop played it"
-            raise ValueError(f"{world(self.cell)} has no static regret here: {why}.")
-        if name in TALLIES:
-            if not all(name in run.arrays for run in runs):
+            if name == "static":
+                raise ValueError(f"{where} has no static regret here: {why}.")
+            if name in TALLIES:
                 raise ValueError(f"{called(self.cell)} keeps no tally of {name}; dpmnl does.")
-            return np.array([[run.arrays[name][-1]] * len(users) for run in runs])
-        known = shared_users(runs)
-        rows = [run.arrays[name][np.isin(run.arrays["checkpoints"], known)] for run in runs]
-        if name in ("mad", "mse"):
-            return np.stack([np.interp(users, known, row) for row in rows])
-        known = np.concatenate([[0], known])
-        return np.stack([np.interp(users, known, np.concatenate([[0.0], row])) for row in rows])
+            raise ValueError(f"{called(self.cell)} has no {name} in {where}: it predicts no rewards there.")
+        known, values = wide(rows, name)
+        if name in TALLIES:
+            return np.repeat(values[:, -1:], len(users), axis=1)
+        if name not in ("mad", "mse"):
+            known, values = np.concatenate([[0], known]), np.pad(values, ((0, 0), (1, 0)))
+        return np.stack([np.interp(users, known, row) for row in values])
 
-
-def runs_of(cell: Cell, results: Results) -> dict[int, Finished]:
-    """Return the results of a cell by their replication, increasing."""
-    return {job.replication: results[job.name] for job in cell.jobs if job.name in results}
-
-
-def shared_users(runs: list[Finished]) -> Floats:
-    """Return the numbers of users at the checkpoints that all runs have."""
-    return np.asarray(reduce(np.intersect1d, [run.arrays["checkpoints"] for run in runs]))
-
-
-@dataclass(frozen=True)
-class FitReading:
-    """A quantity of fits, at the point of their grid that is picked; see ``Selection``."""
-
-    cell: Cell
-    y: str = "accuracy"
-    pick: Pick = "best"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def replications(self) -> Int64s:
-        return np.array(self.cell.replications, dtype=np.int64)
-
-    @property
-    def places(self) -> list[int]:
-        """The points of the grid that have the fixed values."""
+    def of_fits(self, rows: pl.DataFrame) -> Values:
         wanted = {key: plain(value) for key, value in self.fixed.items()}
-        points = enumerate(self.cell.job.points)
-        return [place for place, point in points if all(plain(point[key]) == value for key, value in wanted.items())]
-
-    def read(self, results: Results) -> Values:
-        runs = runs_of(self.cell, results)
-        places = self.places
-        accuracy = np.array([run.arrays["accuracy"][places] for run in runs.values()])
-        could = np.flatnonzero(~np.isnan(accuracy).any(axis=0)) if runs else np.array([], np.int64)
+        points = self.cell.job.points
+        places = [i for i, point in enumerate(points) if all(plain(point[key]) == one for key, one in wanted.items())]
+        accuracy, numbers = (
+            rows[key].to_numpy().reshape(-1, len(points))[:, places]
+            for key in ("accuracy", "accuracy" if self.y == "excess" else self.y)
+        )
+        could = np.flatnonzero(~np.isnan(accuracy).any(axis=0)) if len(accuracy) else np.array([], np.int64)
         if not len(could):
-            reasons = [why for run in runs.values() for why in run.reasons if why]
-            return Values.nothing(reasons[0] if reasons else "not run")
-        numbers = self.numbers(accuracy, runs, places)
+            return Values.nothing(next(filter(None, rows["why"]), "not run"))
+        if self.y == "excess":
+            if self.cell.settings["source"] != SYNTHETIC:
+                raise ValueError(f"excess needs the best accuracy, which is known for {SYNTHETIC} alone.")
+            numbers = best_accuracy() - accuracy
         picked = could[picks(accuracy[:, could], self.pick)]
-        found = numbers[np.arange(len(runs)), picked][:, None]
-        point = self.cell.job.points[places[picked[0]]] if (picked == picked[0]).all() else None
-        return Values(np.array(list(runs), np.int64), found, np.ones(found.shape), point=point)
-
-    def numbers(self, accuracy: Floats, runs: Mapping[int, Finished], places: list[int]) -> Floats:
-        if self.y != "excess":
-            return np.array([run.arrays[self.y][places] for run in runs.values()])
-        if self.cell.settings["source"] != SYNTHETIC:
-            raise ValueError(f"excess needs the best accuracy, which is known for {SYNTHETIC} alone.")
-        return best_accuracy() - accuracy
+        found = numbers[np.arange(len(numbers)), picked][:, None]
+        point = points[places[picked[0]]] if (picked == picked[0]).all() else None
+        replications = rows["replication"].unique(maintain_order=True).to_numpy()
+        return Values(replications, found, np.ones(found.shape), point=point)
 
 
-Reading = TrialReading | FitReading
+def by_cell(frame: pl.DataFrame) -> Results:
+    """Return the rows of a frame by cell, in the order of replications."""
+    if frame.is_empty():
+        return {}
+    order = ["seed", "checkpoint"] if "seed" in frame.columns else ["replication", "place"]
+    parts = frame.sort(order, maintain_order=True).partition_by("cell", as_dict=True)
+    return {str(name): rows for (name,), rows in parts.items()}
 
 
 def picks(accuracy: Floats, pick: Pick) -> Int64s:
@@ -217,18 +205,18 @@ def reading(cell: Cell, selection: Selection, cells: Cells) -> Reading:
     if given := [key for key in foreign if key in selection.model_fields_set]:
         raise ValueError(f"{given[0]} is no choice for a {cell.job.kind}; leave it out.")
     if cell.job.kind == "fit":
-        return fixed_at(FitReading(cell, y, selection.pick), selection.fixed)
+        return fixed_at(Reading(cell, y, pick=selection.pick), selection.fixed)
     users, spec = users_of(selection.at, cell), cell.job.spec
     first = int(even_checkpoints(spec["horizon"], spec["checkpoints"])[0])
     if users < first:
         raise ValueError(f"must be at least the first checkpoint, {first} users; got {users:g}.")
-    return TrialReading(cell, y, np.array([users]), cells.beside(cell) if y == "ratio" else None)
+    return Reading(cell, y, np.array([users]), cells.beside(cell) if y == "ratio" else None)
 
 
-def curve(cell: Cell, selection: Selection, cells: Cells, users: Floats | None = None) -> TrialReading:
+def curve(cell: Cell, selection: Selection, cells: Cells, users: Floats | None = None) -> Reading:
     """Return the reading of a trial's cell along its users; None: at its checkpoints."""
     found = reading(cell, selection, cells)
-    if not isinstance(found, TrialReading):
+    if cell.job.kind == "fit":
         raise ValueError("users are those of trials; a fit has none.")
     return replace(found, users=users)
 
@@ -253,7 +241,6 @@ def line_along(selection: Selection, key: str, cells: Cells, every: Cells | None
         return {value: reading(cell, selection, every) for value, cell in line.items()}
     found = reading(cells.one(selection.settings), selection, every)
     values = in_order(key, grid_values(found.cell, key))
-    assert isinstance(found, FitReading)
     return {value: fixed_at(found, {key: value}) for value in values}
 
 
@@ -269,7 +256,7 @@ def grid_values(cell: Cell, key: str) -> list[Any]:
     return values
 
 
-def fixed_at(found: FitReading, fixed: Mapping[str, Any]) -> FitReading:
+def fixed_at(found: Reading, fixed: Mapping[str, Any]) -> Reading:
     """Return a reading at further values of the grid, which must have them."""
     for key, value in fixed.items():
         with placed("fixed"):

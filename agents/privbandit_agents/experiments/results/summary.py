@@ -1,6 +1,6 @@
 """The summary of results: a row for each cell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,10 @@ import polars as pl
 
 from privbandit_agents.experiments.names import as_text, canonical, plain
 from privbandit_agents.experiments.results.cells import VARIANT, Cells, world
-from privbandit_agents.experiments.results.frame import PROMISES, as_frame
-from privbandit_agents.experiments.results.queries import WORLD, beside_uniform
+from privbandit_agents.experiments.results.frame import PROMISES, frame_of
+from privbandit_agents.experiments.results.queries import WORLD, beside_uniform, finals
 from privbandit_agents.experiments.results.ranks import ranks
-from privbandit_agents.experiments.results.readings import FitReading, Results, runs_of
+from privbandit_agents.experiments.results.readings import Reading, Results
 from privbandit_agents.experiments.results.statistics import student_interval
 from privbandit_agents.experiments.store.results import Finished
 
@@ -28,13 +28,13 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         a visit), ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (among agents of one notion) and
         ``better``, as in ``ranks``.
     """
-    last = as_frame(trials, final=True)
+    return summarised(frame_of(trials, final=True, more=()))
+
+
+def summarised(last: pl.DataFrame) -> pl.DataFrame:
+    """Return the summary of the last rows of trials."""
     placed = ranks(last).select(*WORLD, "label", "rank", "better")
-    told = [(run.job["agent"], told_of(run), run.notes.get("visits", 1), run.notes.get("person")) for run in trials]
-    names = ("agent", "privacy", "visits", "person")
-    kinds = (pl.String, pl.String, pl.Int64, pl.Float64)
-    last = last.with_columns(map(pl.Series, names, zip(*told, strict=True), kinds))
-    keys = (*WORLD, "agent", "config")
+    keys = (*WORLD, "player", "config")
     rows = [trial_row(own) for _, own in beside_uniform(last).group_by(keys, maintain_order=True)]
     numbers = dict.fromkeys(("half_width", "ratio_to_uniform", "person", *PROMISES[1:]), pl.Float64)
     summary = pl.DataFrame(rows, schema_overrides={**numbers, "notion": pl.String})
@@ -52,7 +52,8 @@ def trial_row(own: pl.DataFrame) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         ratio = None if first["uniform"] is None else float(np.divide(mean.value, first["uniform"]))
     return {
-        **{key: first[key] for key in (*WORLD, "agent", "config")},
+        **{key: first[key] for key in WORLD},
+        **{"agent": first["player"], "config": first["config"]},
         "seeds": own.height,
         "regret": float(mean.value),
         "median": float(np.median(regret)),
@@ -67,19 +68,6 @@ def trial_row(own: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def told_of(run: Finished) -> str:
-    """Return the promise of a trial, and its agent if the name stands for another one."""
-    agent = run.job["agent"]
-    played = run.notes.get("played", agent)
-    by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
-    return f"{run.notes.get('privacy', 'not recorded')}{by}"
-
-
-def visits_of(runs: Iterable[Finished]) -> int:
-    """Return how often one person comes at most in a run."""
-    return max((run.notes.get("visits", 1) for run in runs), default=1)
-
-
 def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
     """Return one row per cell.
 
@@ -91,8 +79,8 @@ def summarise_fits(cells: Cells, results: Results) -> pl.DataFrame:
     """
     rows = []
     for cell in cells:
-        best, honest = (FitReading(cell, pick=pick).read(results) for pick in ("best", "honest"))
-        seconds = FitReading(cell, "seconds").read(results)
+        best, honest = (Reading(cell, "accuracy", pick=pick).read(results) for pick in ("best", "honest"))
+        seconds = Reading(cell, "seconds").read(results)
         n = len(best.replications)
         rows.append(
             {
@@ -116,7 +104,7 @@ def summarise(cells: Cells, results: Results) -> pl.DataFrame:
     """Return the summary of an experiment; cells that have a name of its variants are called so."""
     if cells[0].job.kind == "fit":
         return summarise_fits(cells, results)
-    rows = summarise_trials([run for cell in cells for run in runs_of(cell, results).values()])
+    rows = summarised(finals(pl.concat([results[cell.name] for cell in cells if cell.name in results])))
     named = [cell for cell in cells if VARIANT in cell.settings]
     names = {(cell.job.spec["agent"], canonical(cell.job.spec["config"])): cell.settings[VARIANT] for cell in named}
     labels = [names.get((row["agent"], row["config"]), row["label"]) for row in rows.iter_rows(named=True)]

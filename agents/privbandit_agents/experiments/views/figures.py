@@ -18,11 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from privbandit_agents.experiments.names import rounded
-from privbandit_agents.experiments.results.frame import as_frame, promise_of
+from privbandit_agents.experiments.results.frame import frame_of
 from privbandit_agents.experiments.results.measures import fitted_slope
-from privbandit_agents.experiments.results.readings import CHOSEN, Results, Values, runs_of
+from privbandit_agents.experiments.results.readings import CHOSEN, Results, Values
 from privbandit_agents.experiments.results.statistics import FEW_SEEDS, Floats, common_seeds, joined
-from privbandit_agents.experiments.results.summary import visits_of
 from privbandit_agents.experiments.schema.figures import FigureSpec, Reference
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.views.layout import Panel, Series
@@ -80,14 +79,14 @@ def draw_regret(
 
     If there are many panels, one is drawn for itself first, and ``pace`` is told that one was drawn, of how many.
     """
-    panels = panels_of(as_frame(trials))
+    panels = panels_of(frame_of(trials, more=()))
     if pace is not None and len(panels) > 8:  # fewer take some ten seconds at most
         with TemporaryDirectory() as folder:
             first = next(iter(panels.values()))
             save(regret_figure({"": first}), Path(folder) / path.name)
         pace(1, len(panels))
     with matplotlib.rc_context(look.text):
-        figure = regret_figure(panels, "auto", look.title, look.size, visits_of(trials))
+        figure = regret_figure(panels, "auto", look.title, look.size)
         save(figure, path, look.formats)
 
 
@@ -96,11 +95,10 @@ def regret_figure(
     log: Log = "auto",
     title: str = "",
     size: tuple[float, float] | None = None,
-    visits: int = 1,
 ) -> Figure:
     """Return the figure of regret along the users, a panel for each frame of results."""
     spec = FigureSpec(name="regret", x="users", y="regret", log=log, title=title)
-    told = told_of(pl.concat(panels.values()), visits=visits)
+    told = told_of(pl.concat(panels.values()))
     return composed(spec, [(Panel(name, []), curves_of(rows)) for name, rows in panels.items()], told=told, size=size)
 
 
@@ -117,7 +115,7 @@ def draw_figure(
     Args:
         spec: the figure.
         panels: of ``layout``.
-        results: of the jobs.
+        results: of the cells.
         path: of the PNG.
         look: size and text of the figure, its title if it is not that of ``spec``, and other formats beside the PNG.
         stamp: text across the figure, such as that it decides nothing.
@@ -131,10 +129,10 @@ def draw_figure(
         return False
     job = panels[0].series[0].cells[0].job
     cells = [cell for panel, _ in kept for series in panel.series for cell in series.cells]
-    runs = [run for cell in cells for run in runs_of(cell, results).values()]
     budgets = spec.x.rpartition(".")[2] not in ("epsilon", "rho")
-    trials = [run for run in runs if run.kind == "trial"]
-    told = told_of(as_frame(trials, final=True), budgets, visits_of(trials)) if trials else [CHOSEN[spec.pick]]
+    told = [CHOSEN[spec.pick]]
+    if job.kind == "trial":
+        told = told_of(pl.concat([results[cell.name] for cell in cells if cell.name in results]), budgets)
     spec = spec.model_copy(update={"title": look.title or spec.title})
     with matplotlib.rc_context(look.text):
         save(composed(spec, kept, job.unit, told, stamp, look.size), path, look.formats)
@@ -262,10 +260,9 @@ def each_of(read: Sequence[Values]) -> list[Floats]:
 
 def notion_of(series: Series, results: Results) -> str:
     """Return what kind of privacy the agent of a line promises, by its results or else by its name."""
-    for cell in series.cells:
-        for run in runs_of(cell, results).values():
-            if run.kind == "trial" and (notion := promise_of(run)[0]) is not None:
-                return notion
+    for rows in (results[cell.name] for cell in series.cells if cell.name in results):
+        if "notion" in rows.columns and rows["notion"][0] is not None:
+            return str(rows["notion"][0])
     agent = series.cells[0].settings["agent"]
     return (AGENTS[agent].notion if agent in AGENTS else "") or "none"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from privbandit_agents.experiments.names import as_text, bare
 from privbandit_agents.experiments.results.cells import VARIANT, Cell, Cells
 from privbandit_agents.experiments.results.measures import numbered
-from privbandit_agents.experiments.results.readings import Reading, TrialReading, curve, reading, users_of
+from privbandit_agents.experiments.results.readings import Reading, curve, reading, users_of
 from privbandit_agents.experiments.schema.figures import FigureSpec, Reference
 from privbandit_agents.experiments.schema.measures import Selection
 from privbandit_agents.experiments.usage import placed
@@ -31,8 +31,7 @@ class Series:
     @property
     def level(self) -> bool:
         """Whether the line has no x of its own."""
-        (first, *_) = self.readings
-        return not self.x and not (isinstance(first, TrialReading) and first.users is None)
+        return not self.x and not self.readings[0].along
 
     @property
     def cells(self) -> list[Cell]:

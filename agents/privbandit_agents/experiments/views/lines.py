@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -123,18 +124,18 @@ def one_budget(panels: Mapping[str, Sequence[Line]]) -> bool:
     return len({float(x) for lines in panels.values() for line in lines if not line.level for x in line.x}) == 1
 
 
-def told_of(frame: pl.DataFrame, budgets: bool = True, visits: int = 1) -> list[str]:
+def told_of(frame: pl.DataFrame, budgets: bool = True) -> list[str]:
     """Return what a caption tells of the agents in a frame: their promises, and how often one person comes.
 
     Args:
-        frame: may lack promises.
+        frame: may lack promises, and visits.
         budgets: whether epsilon is told; not if it is on an axis.
-        visits: of one person, at most.
     """
     published = unproven(frame)
     known = frame.filter(~pl.Series(published, dtype=pl.Boolean)) if any(published) else frame
     missing = [pl.lit(None).alias(name) for name in ("notion", "epsilon", "delta") if name not in frame.columns]
     promises = known.with_columns(missing).select("notion", "epsilon", "delta").unique(maintain_order=True).rows()
+    visits: Any = frame["visits"].max() if "visits" in frame.columns else 1
     told = [f"up to {visits:,} visits a person"] * (visits > 1)
     told += ["as published: without a proof"] * any(published)
     return told + guarantees(promises, budgets)

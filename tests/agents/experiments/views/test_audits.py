@@ -17,16 +17,13 @@ ODD: list[dict[str, Any]] = [
     {"claim": "epsilon"},
     {"claim": {"epsilon": "1"}},
     {"claim": {"epsilon": [1]}},
-    {"claim": {"epsilon": 10**400}},
     {"epsilon": "0.9"},
     {"epsilon": {}},
-    {"epsilon": 10**400},
     {"target": 3},
     {"power": []},
     {"power": {"a": "b"}},
     {"power": {"1.25": None}},
     {"power": {"1.25": None, "a": 1}},
-    {"power": {"1.25": 10**400}},
 ]
 
 

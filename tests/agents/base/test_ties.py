@@ -85,7 +85,9 @@ def uniform(counts: Any, chance: float = 1e-6) -> bool:
 def test_first_choices_are_uniform_in_blocks_and_one_by_one(name: str, world: str, users: int) -> None:
     """False alarms: one in a million each, two a case."""
     if name in RUNS:
-        firsts = [int(undecided(name, world, seed).select_action(alike(world, 1)[0])) for seed in range(min(users, 200))]
+        firsts = [
+            int(undecided(name, world, seed).select_action(alike(world, 1)[0])) for seed in range(min(users, 200))
+        ]
         assert uniform(counted(firsts, world))
         return
     block, steps, contexts = undecided(name, world), undecided(name, world), alike(world, users)

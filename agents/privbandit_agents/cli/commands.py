@@ -421,15 +421,7 @@ def execute(
     whole: Sequence["Trial"] | None = None,
     look: "Look | None" = None,
 ) -> int:
-    """Run trials, show their results, and return the exit code.
-
-    Args:
-        trials: what to run.
-        folder: of the results.
-        engine: where to run.
-        whole: all trials, if ``trials`` are a shard of them.
-        look: of figures.
-    """
+    """Run trials, show their results, and return the exit code."""
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board

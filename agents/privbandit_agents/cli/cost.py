@@ -1,8 +1,6 @@
 """``privbandit cost``: the cost of a promise of privacy, estimated from a log of decisions."""
 
-import base64
 import html
-import io
 import json
 import math
 import sys
@@ -27,7 +25,7 @@ from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
-from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, empty_picture, save
+from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, embedded, empty_picture, save
 from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.logs.estimates import snips
 from privbandit_agents.logs.record import Log
@@ -405,8 +403,6 @@ def write_page(
     seeds: int,
 ) -> None:
     """Write the page: headline, table, figure, promises, grounds; it needs no other file."""
-    picture = io.BytesIO()
-    figure(rows).savefig(picture, format="png")
     reading = (
         f"Means over {users:,} users and {seeds} seeds, with 95 % intervals. The gain kept is (reward - uniform play) "
         "/ (best arm - uniform play)."
@@ -421,7 +417,7 @@ def write_page(
         "title": html.escape(title),
         "headline": html.escape(headline(rows)),
         "table": table_of(rows, reading).html("What privacy would cost"),
-        "figure": base64.b64encode(picture.getvalue()).decode(),
+        "figure": embedded(figure(rows), "Share of the gain kept against epsilon, by kind of privacy"),
         "promises": "\n".join(promises),
         "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in (*grounds(gaps, made, log), *absent)),
     }

@@ -31,6 +31,7 @@ from privbandit_agents.experiments.suite.scores import (
     placed,
     pooled,
     profile,
+    score_of,
     scores_of,
     signed,
 )
@@ -354,10 +355,6 @@ def rank_of(row: Row) -> str:
     if row["rank"] is None:
         return "not ranked"
     return f"rank {row['rank']} of {row['of']}"
-
-
-def score_of(row: Row) -> Interval[float]:
-    return Interval(row["score"], row["low"], row["high"])
 
 
 def score_at(key: str) -> Callable[[Row], str]:

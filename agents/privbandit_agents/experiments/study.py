@@ -100,11 +100,6 @@ class Study:
 def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study:
     """Read an experiment and find the cells of its statements and figures, before anything runs.
 
-    Args:
-        name: of a shipped experiment, or a path that ends in ``.yaml``.
-        scale: ``smoke``, ``quick`` or ``paper``.
-        assignments: changes of a sweep's settings, as of ``--set``.
-
     Raises:
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
@@ -148,14 +143,6 @@ def carry_out(
     """Run a study, print tables and verdicts, then write them and draw figures; finished jobs are not run again.
 
     At a scale that decides nothing one line reports that all of it ran; the files are the same.
-
-    Args:
-        study: from ``prepare``.
-        folder: gets results, figures and tables; default: ``runs/NAME``.
-        engine: where jobs run; default: the cores of this machine.
-        out: gets tables and verdicts.
-        err: shows progress.
-        look: of figures.
 
     Returns:
         The exit code: ``AGAINST`` if a statement came out against its expectation, at a scale that decides; else

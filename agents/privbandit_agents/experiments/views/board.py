@@ -31,13 +31,7 @@ Curve = tuple[str, tuple[str, ...], pl.DataFrame]
 
 
 def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()) -> None:
-    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at.
-
-    Args:
-        frame: of all results of the folder.
-        folder: of the results.
-        pictures: PNG figures, shown by their names.
-    """
+    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at."""
     board = folder / MEAN_EVENTS
     move_trials(folder)
     runs: dict[str, list[Curve]] = {}

@@ -112,14 +112,6 @@ def draw_figure(
 ) -> bool:
     """Draw a completed figure and write a PNG; lines without measurements are left out.
 
-    Args:
-        spec: the figure.
-        panels: of ``layout``.
-        results: of the cells.
-        path: of the PNG.
-        look: size and text of the figure, its title if it is not that of ``spec``, and other formats beside the PNG.
-        stamp: text across the figure, such as that it decides nothing.
-
     Returns:
         Whether there was anything to draw.
     """

@@ -374,7 +374,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     "*-dpmnl-*",
     "*-private-pursuit-*",
     "the_window_before_*",
-    "less_noise_in_the_counter-[ds]*",
+    "less_noise_in_the_counter-[drs]*",
+    "less_noise_than_the_scale-[dr]*",
+    "the_same_noise_for_every_seed-r*",
+    "no_noise_in_one_coordinate-d*",
     "rewards_added_up-*",
 )
 @pytest.mark.parametrize(

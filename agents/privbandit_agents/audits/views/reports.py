@@ -118,8 +118,8 @@ def outline(thing: Any) -> object:
     """Return what things have in common that can be encoded at once: type, and keys, length, or dtype and shape."""
     if isinstance(thing, np.ndarray):
         return type(thing), thing.dtype.str, thing.shape
-    items = None if isinstance(thing, str | int | float | np.generic) else items_of(thing)
-    return type(thing), items and len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
+    items = () if isinstance(thing, str | int | float | np.generic) else items_of(thing) or ()
+    return type(thing), len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
 
 
 def numbers(report: object, users: int = 1) -> Floats:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
+from privbandit_agents.base.agent import NEVER, Agent
 from privbandit_agents.base.law import Probabilities, mixed
 from privbandit_agents.base.records import FLOAT64, rows_of, users_in
 from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.spaces import Action, Array, Feedback, Space, labels_of_contexts, n_arms
 from privbandit_agents.base.ties import best
 
 Floats = NDArray[np.float64]

@@ -7,11 +7,12 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import NEVER, Action, Array, Feedback, next_change
+from privbandit_agents.base.agent import NEVER, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import best, largest
 from privbandit_envs.changing.masks import uniform_over
 

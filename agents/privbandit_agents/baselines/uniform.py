@@ -5,10 +5,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    NEVER,
+from privbandit_agents.base.agent import NEVER, Agent
+from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
+from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import (
     Action,
-    Agent,
     Array,
     Feedback,
     Space,
@@ -17,10 +20,6 @@ from privbandit_agents.base.agent import (
     n_arms,
     no_context,
 )
-from privbandit_agents.base.choices import random_sets
-from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
-from privbandit_agents.base.rows import uniforms_per_user
-from privbandit_agents.base.settings import Settings
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 

@@ -12,13 +12,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
 from privbandit_agents.base.arms import played
-from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.present import choose_present, seen_by
-from privbandit_agents.base.turns import InTurn, serves_in_turn
-from privbandit_agents.playing.ahead import in_order
+from privbandit_agents.base.spaces import Array
+from privbandit_agents.playing.ahead import Serve, served_in_order
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo.registry import spaces_of, units_of
 from privbandit_envs import BanditEnv
@@ -338,8 +338,7 @@ def play_blocks(
     largest = users_at_once(context)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent.people_seen is None and not env.masked and agent.units is None
-    in_turn = in_turn and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    in_order = None if env.masked or agent.units is not None else served_in_order(agent)
     waiting = Waiting()
     left, noted, people = horizon - curve.users, curve.passed, None
     while left:
@@ -371,8 +370,8 @@ def play_blocks(
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
-        elif in_turn and (served_in_turn := serve_in_turn(env, agent, curve, left)):
-            left -= served_in_turn
+        elif in_order is not None and (done := serve_in_order(env, agent, curve, left, in_order)):
+            left -= done
             if left:
                 context = env.upcoming(1)[0]
         else:
@@ -428,23 +427,12 @@ def learn(
     agent.present = None
 
 
-def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
-    """Serve a block's users in order, as an agent can; return how many were served, 0 if the loop must be run.
-
-    An agent without privacy serves them by itself. Of one that is locally private only reports reach the server.
-    """
+def serve_in_order(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int, serve: Serve) -> int:
+    """Serve a block's users in order; return how many were served, 0 if the loop must be run."""
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0
-    contexts, answer = agent.contexts_of(contexts[:most]), rewards.item
-    actions: Array | None = None
-    if isinstance(agent, InTurn):
-        actions = agent.serve_in_turn(contexts, answer)
-    elif isinstance(agent, LocalAgent) and (users := in_order(agent, contexts)) is not None:
-        actions = np.empty(len(contexts), np.intp)
-        for user in range(len(contexts)):
-            actions[user] = arm = users.choose(user)
-            users.absorb(users.randomize(user, arm, answer(user, arm)))
+    actions = serve(agent, agent.contexts_of(contexts[:most]), rewards.item)
     if actions is None:
         return 0
     served = env.serve(actions)

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium.spaces import Box
 
-from privbandit_agents.base.agent import (
-    Agent,
+from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.labels import in_unit_cube
+from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
+from privbandit_agents.base.spaces import (
     PublicData,
     Space,
     arms_or_context,
@@ -19,8 +21,6 @@ from privbandit_agents.base.agent import (
     n_arms,
     no_context,
 )
-from privbandit_agents.base.labels import in_unit_cube
-from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
 
 
 class Auto(Agent[Any]):

@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from privbandit_agents.base.agent import Action, Agent, AnyAgent, Array, n_arms
+from privbandit_agents.base.agent import Agent, AnyAgent, LearningAgent
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.law import DRAWS, Probabilities, checked, mixed, uniform_propensity
-from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
+from privbandit_agents.base.spaces import Action, Array, n_arms
 from privbandit_agents.zoo.entries import Entry
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments

@@ -201,7 +201,9 @@ STRANGERS = """
 from dataclasses import dataclass
 
 import numpy as np
-from privbandit_agents.base.agent import Guarantee, LocalAgent, arms_with_features, labels_of_contexts
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import LocalAgent
+from privbandit_agents.base.spaces import arms_with_features, labels_of_contexts
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.zoo.plugins import register_agent

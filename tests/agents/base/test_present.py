@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.base.present import choose_present
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
@@ -142,7 +142,7 @@ CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case f
 
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
-@pytest.mark.filterwarnings("ignore::privbandit_agents.base.agent.UnprovenCalibration")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")
 def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     """In blocks and by steps alike; the world raises an error for any other arm."""
     results = []

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.base.present import choose_present
 from privbandit_agents.base.ties import Ties, Told, best, largest, redrawn
 from privbandit_agents.zoo.auto import Auto

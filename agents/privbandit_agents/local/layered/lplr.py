@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, arms_with_features, n_arms
 from privbandit_agents.base.arms import played
+from privbandit_agents.base.guarantee import warn_unproven
+from privbandit_agents.base.spaces import Action, Array, Feedback, arms_with_features, n_arms
 from privbandit_agents.base.ties import best
 from privbandit_agents.local.layered.oracle import Oracle
 from privbandit_agents.local.layered.oracle_paper import PaperOracle
@@ -51,7 +52,7 @@ class LPLR(SummedReports[Config]):
         super().begin()
         config = self.config
         if config.calibration == "published":
-            self.warn_unproven()
+            warn_unproven(self.name)
         kind = PooledOracle if config.confidence == "analytic" else PaperOracle
         self.oracle: Oracle = kind(config, self.context_shape[1], n_arms(self.action_space))
         # a published oracle checks widths by Laplace noise on real numbers

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.layered.forest import Forest
 from privbandit_agents.local.layered.report import Layout, Report
 from privbandit_agents.local.layered.settings import Config

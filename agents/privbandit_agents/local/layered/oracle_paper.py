@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
 from privbandit_agents.local.layered.settings import Config
 from privbandit_agents.privacy.contributions.moments import Lifted

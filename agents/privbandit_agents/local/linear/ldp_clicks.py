@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, one_context
 from privbandit_agents.base.ties import best
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.vectors import LIMIT, lengths, modest, smat
 

@@ -12,15 +12,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, Feedback, next_change
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.law import Probabilities
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
 from privbandit_agents.local.linear.spreads import OCTAVES, Scatter, Spreads, directions, octaves
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.vectors import lengths

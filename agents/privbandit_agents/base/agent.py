@@ -18,7 +18,7 @@ from numpy.random import Generator
 from privbandit_agents.base import law as laws
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.people import Seen, chosen_for
-from privbandit_agents.base.present import are_masks, owned
+from privbandit_agents.base.present import Visit
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.spaces import Action, Array, Feedback, PublicData, Space, n_arms
@@ -43,7 +43,7 @@ def part_after_fork() -> None:
     """Let a child process's copies of unseeded agents share no noise with their parent's."""
     for agent in list(ALIVE.values()):
         if not vars(agent).get("seeded", True):
-            agent.parted()
+            agent.rekey()
 
 
 os.register_at_fork(after_in_child=part_after_fork)
@@ -125,12 +125,11 @@ class Agent(ABC, Generic[C]):
             "config",
             "name",
             "public_data",
-            "present",
-            "person",
+            "visit",
             "seeded",
             "units",
             "context_shape",
-            "context_dtype",
+            "_context_dtype",
         }
     )
     uses_public_data: ClassVar[bool] = False
@@ -138,8 +137,8 @@ class Agent(ABC, Generic[C]):
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
     units: Units | None = None
     """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
-    person: object = None
-    """With ``people=n``: who is served now, integers; None: people who report, until n have."""
+    visit: Visit = Visit()
+    """Whoever is served now, or learned from."""
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
 
@@ -147,11 +146,9 @@ class Agent(ABC, Generic[C]):
         """Let a subclass's ``select_action`` get contexts as numbers, whatever users send.
 
         Raises:
-            TypeError: the class defines ``present`` itself, or a method under the name of a base's value.
+            TypeError: the class defines a method under the name of a base's value.
         """
         super().__init_subclass__(**named)
-        if "present" in vars(cls):
-            raise owned(cls)
         for base in cls.__mro__[1:]:
             named_there = vars(base).get("__annotations__", {}) if base.__module__.startswith(f"{__package__}.") else {}
             for name in named_there.keys() & {key for key, value in vars(cls).items() if isfunction(value)}:
@@ -162,19 +159,6 @@ class Agent(ABC, Generic[C]):
             cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
         for name in set(DOORS) & vars(cls).keys():
             setattr(cls, name, in_units(vars(cls)[name]))
-
-    @property
-    def present(self) -> Array | None:
-        """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
-        return vars(self).get("present")
-
-    @present.setter
-    def present(self, masks: Array | None) -> None:
-        if masks is not None and not are_masks(masks, vars(self).get("action_space")):
-            raise owned(type(self))
-        vars(self)["present"] = masks
-        if "ties" in vars(self):
-            self.ties.present = masks
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Return an agent that a forked process finds, whether a constructor, a copy or another agent made it."""
@@ -219,15 +203,11 @@ class Agent(ABC, Generic[C]):
         self.__dict__.update(attributes)
         ALIVE[id(self)] = self  # old protocols of pickle make no new object by its class
         if not attributes.get("seeded", True):
-            self.parted()
+            self.rekey()
 
     def __copy__(self) -> Self:
         """Return a deep copy: agents that share parts would learn from one person in one sum, and pay for it once."""
         return copy.deepcopy(self)
-
-    def parted(self) -> None:
-        """Share no noise with the agent that this one is a copy of: take fresh keys."""
-        self.rekey()
 
     def __repr__(self) -> str:
         """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
@@ -301,7 +281,8 @@ class Agent(ABC, Generic[C]):
     def rekey(self) -> None:
         """Take fresh keys from the operating system for all randomness to come; what was released stays as it is.
 
-        From then on the agent is one without a seed.
+        A copy of an agent without a seed does so, to share no noise with the agent that it is a copy of. From then on
+        the agent is one without a seed.
         """
         self.seeded = False
         rekey(self)
@@ -309,23 +290,11 @@ class Agent(ABC, Generic[C]):
     def contexts_of(self, context: object) -> Array:
         """Return contexts as numbers, NaN where there is none, as ``base.records`` does."""
         shape = self.observation_space.shape
-        return context if shape is None else contexts_of(context, shape, self.context_dtype)  # type: ignore[return-value]
+        return context if shape is None else contexts_of(context, shape, self._context_dtype)  # type: ignore[return-value]
 
     def records_of(self, context: object, action: object, feedback: object) -> Records:
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
-        return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
-
-    def first_visits(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
-        """Return the records that are learned from: with ``people=n`` the first one of each of n people, else all.
-
-        Args:
-            records: contexts, actions, feedback, and whatever else has a row a visit.
-            person: the ids of the visits' people; None: everyone is new.
-        """
-        if self.people_seen is not None:
-            return self.people_seen.taken(records, person, self.refuse)
-        self.refuse(len(records[-1]))
-        return records
+        return records_of(context, action, feedback, self.context_shape, self.action_space, self._context_dtype)
 
     def refuse(self, users: int) -> None:
         """Raise an error if n more users cannot be learned from; nobody is counted then, and nothing changes.
@@ -334,22 +303,12 @@ class Agent(ABC, Generic[C]):
             RuntimeError: they would be more than the horizon, or spend more than the ledger has.
         """
 
-    def refuse_people(self) -> None:
-        """Raise where rows without names would report: who has reported is asked by ``update`` alone.
-
-        Raises:
-            TypeError: the promise is to people.
-        """
-        if self.people_seen is not None:
-            way_out = "call update(context, action, feedback, person=ids), or make it without people"
-            raise TypeError(f"{self.name} promises to people, who have no names here; {way_out}.")
-
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
 
     @cached_property
-    def context_dtype(self) -> Floats:
+    def _context_dtype(self) -> Floats:
         return dtype_of(self.observation_space)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, final
 
 from privbandit_agents.base.agent import Agent, C, in_units
+from privbandit_agents.base.people import first_visits
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -52,7 +53,7 @@ class CentralAgent(Agent[C], Generic[C, Release]):
     @final
     @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
-        records = self.first_visits(self.records_of(context, action, feedback), person)
+        records = first_visits(self, self.records_of(context, action, feedback), person)
         new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None
         if new is not None:
             self.release = new

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import NEVER, Agent, C, in_units
-from privbandit_agents.base.people import Seen
+from privbandit_agents.base.people import Seen, first_visits, refuse_people
+from privbandit_agents.base.present import serving
 from privbandit_agents.base.reports import Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.spaces import Action, Array, Feedback
@@ -94,21 +95,16 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
     @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         rows: tuple[Array, ...] = self.records_of(context, action, feedback)
-        masks = self.present
-        if masks is None and self.people_seen is None and len(rows[-1]) == 1:
+        visit = self.visit
+        if visit.mask is None and self.people_seen is None and len(rows[-1]) == 1:
             with self.paying(1):
                 self.absorb(self.randomize(*rows))
             return
-        if masks is not None:
-            rows += (np.broadcast_to(masks, (len(rows[-1]), masks.shape[-1])),)
-        try:
-            for part in blocks(lambda: self.at_once, *self.first_visits(rows, person)):
-                if masks is not None:
-                    self.present = part[3]
-                with self.paying(len(part[2])):
-                    self.absorb(self.randomize(*part[:3]))
-        finally:
-            self.present = masks
+        if visit.mask is not None:
+            rows += (np.broadcast_to(visit.mask, (len(rows[-1]), visit.mask.shape[-1])),)
+        for part in blocks(lambda: self.at_once, *first_visits(self, rows, person)):
+            with serving(self, *part[3:]), self.paying(len(part[2])):
+                self.absorb(self.randomize(*part[:3]))
 
     def refuse(self, users: int) -> None:
         with self.paying(users):  # the ledger is asked, and nothing is drawn
@@ -145,7 +141,7 @@ class LocalAgent(Devices, Agent[C], Generic[C, Report]):
         Raises:
             TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
         """
-        self.refuse_people()
+        refuse_people(self)
         if not (self.by_counts if counts is not None else math.isfinite(self.fewest_summed)):
             raise TypeError(f"{self.name} has no law of summed reports: it learns from users one by one.")
         records = self.records_of(contexts, actions, feedback)

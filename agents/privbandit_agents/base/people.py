@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_agents.base.present import serving
 from privbandit_agents.base.ties import Told
 
 Array = NDArray[Any]
@@ -147,11 +148,11 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
     """
     if not hasattr(agent, "settled"):
         return select_action(agent, contexts)
-    person, present, ties = agent.person, agent.present, agent.ties
+    visit, ties = agent.visit, agent.ties
     first = ties.users
     group = contexts.ndim > len(agent.context_shape)
     rows = contexts if group else contexts[None]
-    new = agent.people_seen.new(person, len(rows))
+    new = agent.people_seen.new(visit.person, len(rows))
     actions: list[Any] = [None, None]
     try:
         if new.all():
@@ -161,11 +162,11 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
             some = new == reports
             if some.any():
                 agent.ties = Told(uniforms[some])
-                agent.person = None  # whoever is left reports, or else has no turn here
-                agent.present = None if present is None else np.reshape(present, (len(rows), -1))[some]
-                actions[reports] = np.asarray(choose(agent, rows[some]))
+                # whoever is left reports, or else has no turn here
+                with serving(agent, None if visit.mask is None else np.reshape(visit.mask, (len(rows), -1))[some]):
+                    actions[reports] = np.asarray(choose(agent, rows[some]))
     finally:
-        agent.person, agent.present, agent.ties = person, present, ties
+        agent.ties = ties
         ties.users = first + len(rows)  # however users are grouped
     if actions[True] is None:
         chosen = actions[False]
@@ -173,3 +174,28 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
         chosen = np.empty((len(rows), *actions[True].shape[1:]), actions[True].dtype)
         chosen[new], chosen[~new] = actions[True], actions[False]
     return chosen if group else chosen[0]
+
+
+def first_visits(agent: Any, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    """Return the records that an agent learns from: with ``people=n`` the first one of each of n people, else all.
+
+    Args:
+        agent: refuses what it cannot learn from, before anybody is counted.
+        records: contexts, actions, feedback, and whatever else has a row a visit.
+        person: the ids of the visits' people; None: everyone is new.
+    """
+    if agent.people_seen is not None:
+        return agent.people_seen.taken(records, person, agent.refuse)  # type: ignore[no-any-return]
+    agent.refuse(len(records[-1]))
+    return records
+
+
+def refuse_people(agent: Any) -> None:
+    """Raise where rows without names would report: who has reported is asked by ``update`` alone.
+
+    Raises:
+        TypeError: the agent's promise is to people.
+    """
+    if agent.people_seen is not None:
+        way_out = "call update(context, action, feedback, person=ids), or make it without people"
+        raise TypeError(f"{agent.name} promises to people, who have no names here; {way_out}.")

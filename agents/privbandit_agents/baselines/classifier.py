@@ -81,7 +81,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
         if not good.all():
             warn_of_ignored()
-        masks = np.ones((len(good), self.n_labels), bool) if self.present is None else np.atleast_2d(self.present)
+        masks = np.ones((len(good), self.n_labels), bool) if self.visit.mask is None else np.atleast_2d(self.visit.mask)
         for x, labels, right, kept, here in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good, masks):
             self.learn_answers(x[kept], labels[kept], right[kept], here[kept])
             self.users += len(right)

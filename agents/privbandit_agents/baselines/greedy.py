@@ -49,6 +49,6 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
         """Return exploration / K for each arm that is present, and the rest for those of the largest estimate."""
         estimates, share = self.predict(contexts), self.config.exploration
         greedy, any_arm = (
-            uniform_over(largest(values, self.present)) for values in (estimates, np.zeros_like(estimates))
+            uniform_over(largest(values, self.visit.mask)) for values in (estimates, np.zeros_like(estimates))
         )
         return Probabilities.of((1 - share) * greedy + share * any_arm)

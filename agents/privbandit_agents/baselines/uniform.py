@@ -35,15 +35,15 @@ class Uniform(Agent[Settings]):
     def select_action(self, context: Array) -> Action:
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
-        if self.present is not None:
+        if self.visit.mask is not None:
             keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
-            return np.asarray(np.where(self.present, keys, -1).argmax(axis=-1))
+            return np.asarray(np.where(self.visit.mask, keys, -1).argmax(axis=-1))
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         shape = len(contexts), n_arms(self.action_space)
-        return Probabilities.of(uniform_over(np.ones(shape, bool) if self.present is None else self.present))
+        return Probabilities.of(uniform_over(np.ones(shape, bool) if self.visit.mask is None else self.visit.mask))
 
     def propensities(
         self,

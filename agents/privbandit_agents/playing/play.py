@@ -16,7 +16,7 @@ from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
 from privbandit_agents.base.arms import played
 from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.people import Seen
-from privbandit_agents.base.present import choose_present, seen_by
+from privbandit_agents.base.present import choose_present, seen_by, serving
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.playing.ahead import Serve, served_in_order
 from privbandit_agents.playing.snapshots import Snapshots
@@ -361,9 +361,8 @@ def play_blocks(
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
-                agent.present = masks
-                agent.update_counts(contexts, actions, served.feedback)
-                agent.present = None
+                with serving(agent, masks):
+                    agent.update_counts(contexts, actions, served.feedback)
                 curve.counted += frozen
             else:
                 learn(agent, contexts, actions, served.feedback, masks, people)
@@ -403,28 +402,22 @@ def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArra
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
-    if agent.people_seen is not None:
-        agent.person = person
     if mask is not None:
-        seen, chosen = choose_present(agent, context, mask)
-    else:
-        seen = agent.contexts_of(context)
-        chosen = agent.select_action(seen)
-    if agent.people_seen is not None:
-        agent.person = None
-    return seen, chosen
+        return choose_present(agent, context, mask, person)
+    seen = agent.contexts_of(context)
+    with nullcontext() if agent.people_seen is None else serving(agent, None, person):
+        return seen, agent.select_action(seen)
 
 
 def learn(
     agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None, person: object = None
 ) -> None:
     """Let an agent learn from one user or from n, who were served by a mask or by None."""
-    agent.present = mask
-    if agent.people_seen is None:
-        agent.update(context, action, feedback)
-    else:
-        agent.update(context, action, feedback, person)  # type: ignore[call-arg]
-    agent.present = None
+    with nullcontext() if mask is None else serving(agent, mask):
+        if agent.people_seen is None:
+            agent.update(context, action, feedback)
+        else:
+            agent.update(context, action, feedback, person)  # type: ignore[call-arg]
 
 
 def serve_in_order(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int, serve: Serve) -> int:

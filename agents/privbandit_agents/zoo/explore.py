@@ -50,8 +50,8 @@ class Exploring(Agent[Any]):
             sets = random_sets(self.rng_sets, context, self.action_space.capacity)
             return np.where(explores[..., None], sets, own)
         random = coins[..., 1] * n_arms(self.action_space)
-        if self.present is not None:
-            here = np.asarray(self.present, bool)
+        if self.visit.mask is not None:
+            here = np.asarray(self.visit.mask, bool)
             nth = (coins[..., 1] * here.sum(axis=-1)).astype(int)[..., None]
             random = np.take_along_axis(np.argsort(~here, axis=-1, kind="stable"), nth, axis=-1)[..., 0]
         chosen = np.where(explores, random.astype(own.dtype), own)
@@ -59,7 +59,7 @@ class Exploring(Agent[Any]):
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         own = self._own().law(contexts, draws, rng)
-        random = uniform_propensity(self.action_space) if self.present is None else uniform_over(self.present)
+        random = uniform_propensity(self.action_space) if self.visit.mask is None else uniform_over(self.visit.mask)
         return mixed(own, self.share, random)
 
     def propensities(

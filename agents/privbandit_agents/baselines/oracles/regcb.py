@@ -70,7 +70,7 @@ class RegCB(RidgeAgent[Config]):
         features = self.features(contexts)
         scored = self.scored(features)
         lower, upper = self.bounds(features, scored[..., :-1], scored[..., -1])
-        return Probabilities.of(uniform_over(largest(self.possible(lower, upper), self.present)))
+        return Probabilities.of(uniform_over(largest(self.possible(lower, upper), self.visit.mask)))
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

@@ -69,8 +69,8 @@ class SquareCB(RidgeAgent[Config]):
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the probabilities by which ``choose`` draws: arms that seem best share what the others leave."""
         estimates = self.predict(contexts)
-        equal = largest(estimates, self.present)
-        others = np.where(equal, 0.0, self.shares(estimates, self.present))
+        equal = largest(estimates, self.visit.mask)
+        others = np.where(equal, 0.0, self.shares(estimates, self.visit.mask))
         return Probabilities.of(others + (1 - others.sum(axis=-1, keepdims=True)) * uniform_over(equal))
 
     def draw(self, *users: int) -> Array:

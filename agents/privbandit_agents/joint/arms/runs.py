@@ -10,6 +10,7 @@ import numpy as np
 from privbandit_agents.base.agent import NEVER
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.people import refuse_people
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
@@ -118,7 +119,7 @@ class RunAgent(CentralAgent[R, Array]):
         Raises:
             TypeError: the promise is to people, who have no names in counts.
         """
-        self.refuse_people()
+        refuse_people(self)
         _, arms, rewards = self.records_of(contexts, actions, feedback)
         if self.length:
             self.total = self.total + counts @ self.moved(arms, rewards)

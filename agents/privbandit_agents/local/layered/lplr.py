@@ -68,8 +68,8 @@ class LPLR(SummedReports[Config]):
         contexts = context.reshape(-1, *self.context_shape)
         with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
             alive = self.oracle.alive(contexts.astype(np.float64))
-        if self.present is not None:
-            alive &= np.asarray(self.present, bool)  # absent arms look like present ones
+        if self.visit.mask is not None:
+            alive &= np.asarray(self.visit.mask, bool)  # absent arms look like present ones
         uniforms = self.ties.of(len(contexts))
         self.ties.users += len(contexts)
         if context.ndim == len(self.context_shape):

@@ -135,7 +135,7 @@ class LDPClicks(MomentAgent[Config]):
 
     def add(self, total: Array, users: int) -> None:
         if self.exploring:
-            here = self.present  # which arms were there, as everybody knows
+            here = self.visit.mask  # which arms were there, as everybody knows
             self.present_users += users if here is None else int(np.count_nonzero(np.asarray(here)[..., self.arm]))
         super().add(total, users)
 

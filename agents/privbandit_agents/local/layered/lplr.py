@@ -1,8 +1,8 @@
 """LPLR: layered private linear regression under action elimination.
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
-2024. ``Elimination`` is Algorithm 1, ``Oracle`` Algorithms 2 to 5; bins and Algorithm 6 are in ``forest.py``, the report of a
-user in ``report.py``.
+2024. ``Elimination`` is Algorithm 1, ``Oracle`` Algorithms 2 to 5; bins and Algorithm 6 are in ``forest.py``, a user's
+report is in ``report.py``.
 """
 
 import copy

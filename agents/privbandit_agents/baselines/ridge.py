@@ -44,6 +44,9 @@ class Ridge:
         groups: G, regressions that share nothing.
     """
 
+    limit: ClassVar[float] = LIMIT
+    """The largest |reward| and |x| that are learned from."""
+
     def __init__(self, dim: int, ridge: float, groups: int = 1) -> None:
         self.matrices: Array = np.zeros((groups, dim, dim + 1))
         self.matrices[:, np.arange(dim), np.arange(dim)] = 1 / ridge
@@ -61,25 +64,25 @@ class Ridge:
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. Unusable observations are ignored."""
-        if not (abs(reward) <= LIMIT and x.dot(x) <= LIMIT**2):
+        if not (abs(reward) <= self.limit and x.dot(x) <= self.limit**2):
             warn_of_ignored()
             return
-        add(self.matrices[group].T, x, scored, scored[:-1], reward)
+        self.add(self.matrices[group].T, x, scored, scored[:-1], reward)
 
+    @staticmethod
+    def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float) -> None:
+        """Add a usable observation to M, which is given as its transpose, in place.
 
-def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float) -> None:
-    """Add a usable observation to M, which is given as its transpose, in place.
-
-    Args:
-        matrix: the transpose of M.
-        x: shape (d,).
-        scored: x M, which is overwritten.
-        direction: a view of ``scored`` without its last number.
-        reward: of x.
-    """
-    scored[-1] -= reward
-    gain = -1.0 / (1.0 + float(direction.dot(x)))
-    dger(gain, scored, direction, 1, 1, matrix, 1, 1, 1)  # a = matrix, overwritten; names would cost a microsecond
+        Args:
+            matrix: the transpose of M.
+            x: shape (d,).
+            scored: x M, which is overwritten.
+            direction: a view of ``scored`` without its last number.
+            reward: of x.
+        """
+        scored[-1] -= reward
+        gain = -1.0 / (1.0 + float(direction.dot(x)))
+        dger(gain, scored, direction, 1, 1, matrix, 1, 1, 1)  # a = matrix, overwritten; names would cost a microsecond
 
 
 class RidgeAgent(Agent[R]):

@@ -11,8 +11,6 @@ from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import best
-from privbandit_agents.baselines.ridge import add
-from privbandit_agents.privacy.vectors import LIMIT
 
 Answer = Callable[[int, int], float]
 """``answer(i, arm)`` is the feedback of user i, a Python float; asked once a user, for the arm that the user gets."""
@@ -118,7 +116,7 @@ def learn_at_once(agent: Any, contexts: Array, answer: Answer) -> Array | None:
         return None
     agent.forget()
     arms, random = np.empty(len(contexts), np.intp), agent.draw(len(contexts))
-    turn, choose = Turn(agent, all_near(contexts)), agent.choose
+    turn, choose = Turn(agent, contexts), agent.choose
     score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
     most = 64  # users whose features are laid out at once, to stay in cache
     with np.errstate(over="ignore", invalid="ignore"):
@@ -131,22 +129,18 @@ def learn_at_once(agent: Any, contexts: Array, answer: Answer) -> Array | None:
     return arms
 
 
-def all_near(contexts: Array) -> bool:
-    """Return whether records with these contexts can be learned from whatever arm is played."""
-    farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
-    return bool(contexts[0].size * farthest <= LIMIT)
-
-
 class Turn:
     """One user after the other, in reused arrays: the results of the loop, by the same products.
 
     Args:
         agent: its regressions learn.
-        near: whether every context can be learned from; else each is looked at.
+        contexts: of all users; if not all can be learned from, each is looked at.
     """
 
-    def __init__(self, agent: Any, near: bool) -> None:
-        self.near = near
+    def __init__(self, agent: Any, contexts: Array) -> None:
+        self.add, self.limit = agent.regression.add, agent.regression.limit
+        farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
+        self.near = bool(contexts[0].size * farthest <= self.limit)
         self.shared, self.matrices = agent.shared_context, agent.regression.matrices
         self.by_group = [matrix.T for matrix in self.matrices]
         self.products = np.empty((agent.n_arms, 1, agent.dim + 1))
@@ -164,9 +158,9 @@ class Turn:
     def learn(self, x: Array, arm: int, reward: float) -> None:
         """Add the reward of the user who was scored last, if it is usable."""
         played = x[0 if self.shared else arm]
-        if not (abs(reward) <= LIMIT and (self.near or played.dot(played) <= LIMIT**2)):
+        if not (abs(reward) <= self.limit and (self.near or played.dot(played) <= self.limit**2)):
             warn_of_ignored()
         elif self.shared:
-            add(self.by_group[arm], played, *self.rows[arm], reward)
+            self.add(self.by_group[arm], played, *self.rows[arm], reward)
         else:
-            add(self.by_group[0], played, *self.rows[arm], reward)
+            self.add(self.by_group[0], played, *self.rows[arm], reward)

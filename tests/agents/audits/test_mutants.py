@@ -12,7 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.gradients.pglm import PGLM
 from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.local.layered.lplr import LPLR
+from privbandit_agents.local.layered.practical import LPLR
 from privbandit_agents.local.layered.report import Report
 from privbandit_agents.local.linear.ldp_linucb import LDPLinUCB
 from privbandit_agents.local.linear.moments import MomentAgent

@@ -150,4 +150,5 @@ def test_an_agent_that_promises_privacy_learns_by_its_loop() -> None:
     agent = Promising(env.observation_space, env.action_space, LinUCB.Config(), np.random.default_rng(0))
     serve, world = served_in_order(agent), env.unwrapped
     assert isinstance(world, BanditEnv)
+    world.reset(seed=0)
     assert serve is not None and serve(agent, world.upcoming(5), lambda user, arm: pytest.fail("asked")) is None

@@ -1,8 +1,8 @@
 """LPLR: layered private linear regression under action elimination.
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
-2024. ``LPLR`` is Algorithm 1, ``Oracle`` Algorithms 2 to 5; bins and Algorithm 6 are in ``forest.py``, the report of a
-user in ``report.py``.
+2024. ``Elimination`` is Algorithm 1, ``Oracle`` Algorithms 2 to 5; bins and Algorithm 6 are in ``forest.py``, a user's
+report is in ``report.py``.
 """
 
 import copy
@@ -353,7 +353,7 @@ class Oracle:
         return np.asarray(f + width >= best)
 
 
-class LPLR(SummedReports[Config]):
+class Elimination(SummedReports[Config]):
     """Every user reports privately on the bin of the features it was played; arms that cannot be best are dropped.
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record, whatever the record and

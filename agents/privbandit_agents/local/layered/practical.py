@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.local.layered.lplr import LPLR, ROUNDING, Config, Oracle
+from privbandit_agents.local.layered.lplr import ROUNDING, Config, Elimination, Oracle
 
 
 class PooledOracle(Oracle):
@@ -154,7 +154,7 @@ class PooledOracle(Oracle):
         return ~beaten
 
 
-class PracticalLPLR(LPLR):
+class LPLR(Elimination):
     """LPLR whose widths come from the variance of its reports, unless the settings ask for the published ones.
 
     Deviations:

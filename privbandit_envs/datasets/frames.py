@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import Dataset, encode
-from privbandit_envs.datasets.lines import table_rows
+from privbandit_envs.datasets.lines import LONGEST_LINE, table_rows
 from privbandit_envs.files import regular
 from privbandit_envs.validate import as_number, did_you_mean, listed, shown
 
@@ -194,11 +194,53 @@ def csv_columns(path: Path, texts: Collection[str | None]) -> Columns:
             raise ValueError(f"{where}: columns are separated by {apart!r}; save the file with commas between them.")
         if len(set(names)) < len(names):
             raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
-        found: dict[str, Any] = {name: [] if name in texts else array("d") for name in names}
-        while block := [cells for _, cells in islice(rows, 200)]:
-            for name, cells in zip(names, zip(*block, strict=True), strict=True):
-                found[name] = grown(found[name], cells)
+        found = (
+            plain_columns(path, names, texts) if path.stat().st_size > LONGEST_LINE else None
+        )  # polars starts slowly
+        if found is None:
+            found = {name: [] if name in texts else array("d") for name in names}
+            while block := [cells for _, cells in islice(rows, 200)]:
+                for name, cells in zip(names, zip(*block, strict=True), strict=True):
+                    found[name] = grown(found[name], cells)
     return {name: np.asarray(column) for name, column in found.items()}
+
+
+def plain_columns(path: Path, names: list[str], texts: Collection[str | None]) -> dict[str, Any] | None:
+    """Return the columns of a CSV file of numbers and plain texts, read by polars a block of lines at a time.
+
+    Returns:
+        Numbers (an array each) and texts (a list each) by name, the same that ``grown`` makes of each cell; None if
+        polars is not installed, a cell is quoted, empty, no UTF-8 or no finite number, or a row has more or fewer.
+    """
+    try:
+        import polars
+    except ImportError:
+        return None
+    kinds = {name: polars.String if name in texts else polars.Float64 for name in names}
+    found: dict[str, Any] = {name: [] if name in texts else array("d") for name in names}
+    with path.open("rb") as file:
+        block = file.readline()
+        while not (b'"' in block or b"\0" in block or block.count(b"\r") > block.count(b"\r\n")):
+            block = file.read(LONGEST_LINE) + file.readline(LONGEST_LINE)
+            if not block:
+                return found
+            if len(block) == 2 * LONGEST_LINE:  # within a line that is too long
+                return None
+            try:
+                frame = polars.read_csv(block, has_header=False, schema=kinds)
+            except (polars.exceptions.PolarsError, polars.exceptions.PanicException):
+                return None
+            if frame.height != block.count(b"\n", 0, -1) + 1 or any(cells.null_count() for cells in frame):
+                return None
+            for name, column in found.items():
+                cells = frame[name]
+                if name in texts:
+                    column.extend(cell.strip(whitespace) for cell in cells)
+                elif cells.is_finite().all():
+                    column.frombytes(cells.to_numpy().tobytes())
+                else:
+                    return None
+    return None
 
 
 def grown(column: "array[float] | list[str]", cells: tuple[str, ...]) -> "array[float] | list[str]":

@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from privbandit_agents import make, play
 
 from privbandit_envs import from_table
+from privbandit_envs.datasets import frames
 from privbandit_envs.datasets.frames import armed, labelled
 from privbandit_envs.testing import CHECKS
 
@@ -200,3 +201,54 @@ def test_the_environment_of_no_table_says_where_one_comes_from() -> None:
         ValueError, match=r"table must be an ArmTable, as privbandit_envs.from_table makes it; got None"
     ):
         gym.make("privbandit/Table-v0")
+
+
+CELLS = ["1", "-0.0", "+2", ".5", "5.", "1e5", "1E-7", "0.1234567890123456789", "17976931348623157e292", "4.9e-324"]
+STRANGE = [
+    "",
+    " 1",
+    "1 ",
+    "nan",
+    "inf",
+    "1e400",
+    "1_0",
+    "0x1",
+    "\uff11",
+    "a\rb",
+    '"1"',
+    '"a\nb"',
+    "a b",
+    "1,5",
+    "\ufffd",
+    "\0",
+]
+ENDS = ["\n", "\r\n", "\r", "\n\n"]
+
+
+def test_a_long_file_is_read_as_a_short_one(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    rng, file, plain = np.random.default_rng(3), tmp_path / "t.csv", 0
+    for case in range(300):
+        strange = STRANGE if case % 3 == 0 else []
+        rows = [
+            [
+                CELLS[rng.integers(len(CELLS))],
+                repr(float(rng.normal() * 10.0 ** rng.integers(-300, 300))),
+                f" word {row}_é ",
+            ]
+            for row in range(rng.integers(1, 9))
+        ]
+        for cell in strange and rng.choice(strange, rng.integers(1, 3)):
+            rows[rng.integers(len(rows))][rng.integers(3)] = str(cell)
+        end = "\n" if not strange else ENDS[rng.integers(4)]
+        file.write_bytes((end.join(["x,y,word", *map(",".join, rows)]) + end * (case % 2)).encode())
+        found = frames.plain_columns(file, ["x", "y", "word"], ["word"])
+        assert strange or found is not None
+        plain += found is not None
+        if found is not None:
+            written = frames.csv_columns(file, ["word"])
+            assert {name: np.asarray(found[name]).tolist() for name in found} == {
+                name: column.tolist() for name, column in written.items()
+            }
+            assert np.asarray(found["x"]).tobytes() == written["x"].tobytes()
+    assert 200 <= plain < 260

@@ -15,11 +15,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from privbandit_agents import make
+from privbandit_agents import Agent, CentralAgent, LocalAgent, make
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.zoo.entries import AGENTS
 
@@ -155,6 +156,12 @@ def updates(name: str) -> set[str]:
     return entered(lambda: agent.update(context, action, 0.5))
 
 
+def members(kind: type) -> list[str]:
+    """Return the public methods and properties of a class: names that an author may call, override or hide."""
+    found = [(name, getattr_static(kind, name)) for name in dir(kind) if not name.startswith("_")]
+    return [name for name, value in found if not isinstance(value, type) and hasattr(value, "__get__")]
+
+
 def docstrings(tree: ast.Module) -> Iterator[str]:
     """Yield the docstrings of a module: its own, and those of classes, functions and constants."""
     for node in ast.walk(tree):
@@ -241,6 +248,8 @@ def main() -> None:
         files = ten_rounds(name, source)
         own = sum(file.startswith("agents/") for file in files)
         print(f"files that ten rounds of {name} enter: {len(files)}, {own} of them without the environment's")
+    for kind in (Agent, LocalAgent, CentralAgent):
+        print(f"methods and properties of {kind.__name__}: {len(members(kind))}")
     for name in ("ldp-greedy", "jdp-linucb"):
         print(f"files that one update of {name} enters: {len(updates(name))}")
     prose = [text for tree in trees.values() for text in docstrings(tree)]

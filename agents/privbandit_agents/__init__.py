@@ -126,7 +126,7 @@ _homes = {
     ".base.agent": "Agent LearningAgent next_change",
     ".base.central": "CentralAgent",
     ".base.guarantee": "Guarantee",
-    ".base.local": "LocalAgent",
+    ".base.local": "Inputs LocalAgent",
     ".base.spaces": "arms_or_context arms_with_features assortments labels_of_contexts n_arms no_context one_context",
     ".base.shuffling": "ShuffleAgent",
     ".playing.play": "Result play",
@@ -136,7 +136,6 @@ _homes = {
     ".zoo.registry": "make",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive PrivateSettings Settings",
     ".base.present": "choose_present",
-    ".base.reports": "Inputs",
     ".classifiers": "AgentClassifier",
     ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``

@@ -315,6 +315,31 @@ class Agent(ABC, Generic[C]):
 AnyAgent: TypeAlias = Agent[Any]
 
 
+def first_visits(agent: AnyAgent, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    """Return the records that an agent learns from: with ``people=n`` the first one of each of n people, else all.
+
+    Args:
+        agent: refuses what it cannot learn from, before anybody is counted.
+        records: contexts, actions, feedback, and whatever else has a row a visit.
+        person: the ids of the visits' people; None: everyone is new.
+    """
+    if agent.people_seen is not None:
+        return agent.people_seen.taken(records, person, agent.refuse)
+    agent.refuse(len(records[-1]))
+    return records
+
+
+def refuse_people(agent: AnyAgent) -> None:
+    """Raise where rows without names would report: who has reported is asked by ``update`` alone.
+
+    Raises:
+        TypeError: the agent's promise is to people.
+    """
+    if agent.people_seen is not None:
+        way_out = "call update(context, action, feedback, person=ids), or make it without people"
+        raise TypeError(f"{agent.name} promises to people, who have no names here; {way_out}.")
+
+
 class Saves(Protocol):
     """Keeps the state of a run, so that a killed run goes on from there, as ``playing.snapshots`` does."""
 

@@ -4,8 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, final
 
-from privbandit_agents.base.agent import Agent, C, in_units
-from privbandit_agents.base.people import first_visits
+from privbandit_agents.base.agent import Agent, C, first_visits, in_units
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger

@@ -174,28 +174,3 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
         chosen = np.empty((len(rows), *actions[True].shape[1:]), actions[True].dtype)
         chosen[new], chosen[~new] = actions[True], actions[False]
     return chosen if group else chosen[0]
-
-
-def first_visits(agent: Any, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
-    """Return the records that an agent learns from: with ``people=n`` the first one of each of n people, else all.
-
-    Args:
-        agent: refuses what it cannot learn from, before anybody is counted.
-        records: contexts, actions, feedback, and whatever else has a row a visit.
-        person: the ids of the visits' people; None: everyone is new.
-    """
-    if agent.people_seen is not None:
-        return agent.people_seen.taken(records, person, agent.refuse)  # type: ignore[no-any-return]
-    agent.refuse(len(records[-1]))
-    return records
-
-
-def refuse_people(agent: Any) -> None:
-    """Raise where rows without names would report: who has reported is asked by ``update`` alone.
-
-    Raises:
-        TypeError: the agent's promise is to people.
-    """
-    if agent.people_seen is not None:
-        way_out = "call update(context, action, feedback, person=ids), or make it without people"
-        raise TypeError(f"{agent.name} promises to people, who have no names here; {way_out}.")

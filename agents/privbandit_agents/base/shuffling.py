@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Generic, final
 
 import numpy as np
 
-from privbandit_agents.base.agent import Agent, C, in_units
-from privbandit_agents.base.local import Devices
-from privbandit_agents.base.people import first_visits
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE
+from privbandit_agents.base.agent import Agent, C, first_visits, in_units
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Devices
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.privacy.accounting.costs import Cost

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from privbandit_agents.base.agent import Agent
-from privbandit_agents.base.arms import played
-from privbandit_agents.base.records import warn_of_ignored
+from privbandit_agents.base.records import played, warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
 from privbandit_agents.base.spaces import Action, Array, Feedback, Space, arms_or_context, n_arms, no_context
 from privbandit_agents.privacy.vectors import LIMIT

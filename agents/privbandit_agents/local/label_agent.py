@@ -7,10 +7,9 @@ from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.agent import next_change, refuse_people
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
-from privbandit_agents.base.people import refuse_people
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.local import Inputs
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, Space, n_arms

@@ -9,8 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_agents.base.guarantee import Guarantee, arithmetic_of
-from privbandit_agents.base.local import LocalAgent
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs, Randomizer
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Inputs, LocalAgent, Randomizer
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
-from privbandit_agents.base.arms import played
 from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.people import Seen
 from privbandit_agents.base.present import choose_present, seen_by, serving
+from privbandit_agents.base.records import played
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.playing.ahead import Serve, served_in_order
 from privbandit_agents.playing.snapshots import Snapshots

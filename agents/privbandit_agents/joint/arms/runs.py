@@ -7,10 +7,9 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import NEVER
+from privbandit_agents.base.agent import NEVER, refuse_people
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
-from privbandit_agents.base.people import refuse_people
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.arms import played
 from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.records import played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Open01, Positive
 from privbandit_agents.base.spaces import Action, Array, arms_with_features

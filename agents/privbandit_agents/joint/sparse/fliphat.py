@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from privbandit_agents.base.arms import played
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import warn_unproven
+from privbandit_agents.base.records import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
 from privbandit_agents.base.spaces import Action, Array, arms_with_features

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.local import Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01
 from privbandit_agents.base.spaces import Array

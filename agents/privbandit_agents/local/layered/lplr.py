@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.arms import played
 from privbandit_agents.base.guarantee import warn_unproven
+from privbandit_agents.base.records import played
 from privbandit_agents.base.settings import (
     MOST,
     Budget,

@@ -7,8 +7,9 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.arms import best_arm, played
-from privbandit_agents.base.reports import Inputs, inputs_of
+from privbandit_agents.base.arms import best_arm
+from privbandit_agents.base.local import Inputs, inputs_of
+from privbandit_agents.base.records import played
 from privbandit_agents.base.settings import Budget, Growth, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, arms_with_features
 from privbandit_agents.local.sums import Device, SummedReports

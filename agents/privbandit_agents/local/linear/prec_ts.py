@@ -13,9 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.arms import played
 from privbandit_agents.base.law import Probabilities
-from privbandit_agents.base.records import dtype_of
+from privbandit_agents.base.records import dtype_of, played
 from privbandit_agents.base.settings import Count, Growth
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import Told, best, largest

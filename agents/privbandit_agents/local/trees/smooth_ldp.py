@@ -12,10 +12,9 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.agent import next_change, refuse_people
 from privbandit_agents.base.labels import Floats, in_unit_cube
-from privbandit_agents.base.people import refuse_people
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, NonNegative, Positive, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, Space, n_arms, one_context

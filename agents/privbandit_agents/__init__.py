@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from privbandit_agents.base.agent import Agent, LearningAgent, next_change
     from privbandit_agents.base.central import CentralAgent
     from privbandit_agents.base.guarantee import Guarantee
-    from privbandit_agents.base.local import LocalAgent
+    from privbandit_agents.base.local import Inputs, LocalAgent
     from privbandit_agents.base.present import choose_present
-    from privbandit_agents.base.reports import Inputs
     from privbandit_agents.base.settings import (
         Budget,
         Count,

@@ -17,8 +17,8 @@ from privbandit_agents.base.guarantee import ONE_REWARD, SAME, Guarantee
 from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.spaces import arms_with_features
 from privbandit_agents.cli import score
-from privbandit_agents.experiments.suite.boards import Board, boards_of
 from privbandit_agents.experiments.suite.records import references
+from privbandit_agents.experiments.suite.scores import Board, boards_in, scores_of
 from privbandit_agents.experiments.suite.tasks import load_suite
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -110,8 +110,8 @@ def test_boards_keep_the_promises_apart() -> None:
     whole = references()["ldp-greedy"]
     assert whole.notion == "local"
     mine = replace(whole, agent=NAME, notion="local-reward")
-    boards = set(boards_of(mine, suite))
-    assert boards and not boards & set(boards_of(whole, suite))
+    boards, others = (set(boards_in(scores_of({"one": one}, suite))) for one in (mine, whole))
+    assert boards and not boards & others
     assert Board("linear", "local-reward", "visit").title == "linear, local-reward privacy a visit"
 
 

@@ -26,6 +26,12 @@ from privbandit_agents.base.spaces import (
 class Auto(Agent[Any]):
     """A name for other agents: public constants decide which one ``make`` builds."""
 
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
+        spaces = observation_space, action_space
+        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
+        return "" if known else "arms with features, their own or one context for all or none, and assortments"
+
     @classmethod
     @abstractmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
@@ -67,12 +73,6 @@ class AutoLocal(Auto):
     """
 
     Config = LocalBudget
-
-    @staticmethod
-    def plays(observation_space: Space, action_space: Space) -> str:
-        spaces = observation_space, action_space
-        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
-        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
@@ -131,12 +131,6 @@ class AutoJoint(Auto):
     """
 
     Config = JointBudget
-
-    @staticmethod
-    def plays(observation_space: Space, action_space: Space) -> str:
-        spaces = observation_space, action_space
-        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
-        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:

@@ -12,7 +12,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
 from privbandit_agents.local.gradients.pglm import PGLM
 from privbandit_agents.local.label_agent import LocalLabelAgent
-from privbandit_agents.local.layered.lplr import LPLR
+from privbandit_agents.local.layered.practical import LPLR
 from privbandit_agents.local.layered.report import Report
 from privbandit_agents.local.linear.ldp_linucb import LDPLinUCB
 from privbandit_agents.local.linear.moments import MomentAgent
@@ -202,7 +202,9 @@ STRANGERS = """
 from dataclasses import dataclass
 
 import numpy as np
-from privbandit_agents.base.agent import Guarantee, LocalAgent, arms_with_features, labels_of_contexts
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import LocalAgent
+from privbandit_agents.base.spaces import arms_with_features, labels_of_contexts
 from privbandit_agents.privacy.accounting.costs import pure
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.zoo.plugins import register_agent

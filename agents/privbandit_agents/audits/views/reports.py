@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 
 PLAIN = "__new__", "__reduce_ex__", "__reduce__", "__getstate__"  # of a class whose attributes are all it keeps
 CUT = 8.0  # features of a classifier are cut at this number of standard deviations

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 
 PLAIN = "__new__", "__reduce_ex__", "__reduce__", "__getstate__"  # of a class whose attributes are all it keeps
 CUT = 8.0  # features of a classifier are cut at this number of standard deviations
@@ -118,8 +118,8 @@ def outline(thing: Any) -> object:
     """Return what things have in common that can be encoded at once: type, and keys, length, or dtype and shape."""
     if isinstance(thing, np.ndarray):
         return type(thing), thing.dtype.str, thing.shape
-    items = None if isinstance(thing, str | int | float | np.generic) else items_of(thing)
-    return type(thing), items and len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
+    items = () if isinstance(thing, str | int | float | np.generic) else items_of(thing) or ()
+    return type(thing), len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
 
 
 def numbers(report: object, users: int = 1) -> Floats:

@@ -180,8 +180,8 @@ def main() -> None:
     for habit, pattern in PROSE.items():
         count = sum(len(pattern.findall(text)) for text in prose)
         print(f"{habit}, in 1000 of {words} words of docstrings: {1000 * count / words:.2f}")
-    for folder, count in folders().items():
-        print(f"{count['lines']:7} lines, {count['code']:6} of them code  {folder}")
+    for folder, size in folders().items():
+        print(f"{size['lines']:7} lines, {size['code']:6} of them code  {folder}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Jiachun Li, David Simchi-Levi and Yining Wang, "On the Optimal Regret of Locally Private Linear Contextual Bandit",
 2024. ``Elimination`` is Algorithm 1, ``Oracle`` Algorithms 2 to 5; bins and Algorithm 6 are in ``forest.py``, a user's
-report is in ``report.py``.
+report is in ``report.py``. This is the algorithm as published; the agent ``lplr`` and the oracle of its default preset,
+which shares one regression among arms and epochs, are in ``practical.py``.
 """
 
 import copy
@@ -67,12 +68,14 @@ class Config(PrivateSettings):
             which half of the users are set aside.
         gamma: ratio of the norms of neighbouring bins, > 1; M = ceil(ln T / (2 ln gamma)) bins a layer. The paper's
             beta is ln gamma / ln T.
-        z: analytic widths in standard deviations, > 0; 1.5 covers about 87 % of the design offline, 2 covers 95 %.
+        z: analytic widths (in ``practical.py``) in standard deviations, > 0; 1.5 covers about 87 % of the design
+            offline, 2 covers 95 %.
         bins: the most active bins of a layer, >= 1; the paper's M^h are too many to report on.
         kappas: kappa_1, kappa_1', kappa_2, kappa_3 of published widths; None: the values of the lemmas.
         first: users of the first epoch, >= 1; the horizon makes it the whole run.
         growth: of the epochs, > 1.
-        share: share of an epoch's users that report on layer 1, in (0, 1); the other layers share the rest evenly.
+        share: share of an epoch's users that report on layer 1 of the shared oracle, in (0, 1); the other layers share
+            the rest evenly.
         horizon: number of users T.
     """
 
@@ -175,6 +178,7 @@ class Oracle:
         self.report = Report.of(c.release, c.epsilon, self.cells, layout, c.calibration == "published")
         self.randomizer = self.report.randomizer
         if self.checking:
+            # replacing a user moves two cells: scale 2 / epsilon; the paper's is 1 / epsilon
             claimed = 2 * c.epsilon if c.calibration == "published" else c.epsilon
             self.randomizer = LaplaceOneHot(claimed, len(self.layer_nodes))
 
@@ -194,6 +198,8 @@ class Oracle:
 
     def records(self, x: Array, y: Array, arms: Array) -> tuple[Array, Lifted]:
         """Return users' cells, -1 for inactive ones, and their statistics (Alg. 3), shapes (n,) and (n, D).
+
+        ``Layout`` holds each statistic to norm 1; the randomizer covers the replacement of one by another.
 
         Args:
             x: features in the unit ball, shape (n, d).
@@ -219,14 +225,14 @@ class Oracle:
         if self.config.calibration == "correct":
             bound = self.largest(place.node)
             left = np.clip(left, -bound, bound) / bound
-        # the features along the path
+        # the features along the path, whose weight is 0 here and positive in the shared oracle
         h = self.layer - 1
         q = (forest.path[place.node, :h] @ x[:, :, None])[..., 0]
         q = q / np.maximum(self.norms(place.node), np.finfo(float).tiny)
         return cells, self.report.layout.lift(v, left, q)
 
     def errors(self, x: Array, roots: Array) -> tuple[Array, Lifted]:
-        """Return users' cells, and eta |u . phi| gamma^k in [0, 1] (Alg. 5, l. 3-4)."""
+        """Return users' cells, and eta |u . phi| gamma^k in [0, 1] (Alg. 5, l. 3-4); eta is 0 on layer 1."""
         above = self.forest.descend(x, roots, self.layer - 1)
         node = self.forest.descend(x, roots, self.layer).node
         along = np.abs(np.vecdot(x, self.forest.direction(node))) / self.forest.scale(self.forest.level(above.rest))
@@ -282,7 +288,7 @@ class Oracle:
         self.layer_nodes = forest.grow(parent[row], level[row], u, slope)
 
     def check(self, total: Array, users: int) -> None:
-        """Set the widths of the layer's bins (Alg. 5, l. 9-16)."""
+        """Set the widths of the layer's bins (Alg. 5, l. 9-16; ``forest`` adds up line 11 and caps line 14)."""
         d, gamma, nodes = self.dim, self.config.gamma, self.layer_nodes
         _, k1, k2, k3 = self.kappas
         root = np.sqrt(self.strength)
@@ -366,7 +372,8 @@ class Elimination(SummedReports[Config]):
 
     Deviations:
         Noise covers replacement (the paper's covers adding a user, and its Wishart noise is one-sided), y_h is clipped
-        where its bound is; count, moment and matrix are one report; an epoch ends when no bin of a layer is active.
+        where its bound is; count, moment and matrix are one report; an epoch ends when no bin of a layer is active; a
+        layer has at most ``bins`` active bins; a width below 0 counts as 0, an eigenvalue below 1e-9 as none.
     """
 
     Config = Config
@@ -434,7 +441,7 @@ class Elimination(SummedReports[Config]):
     def placed(self, context: Array, action: Action, feedback: Feedback) -> tuple[Array, Lifted]:
         """Return the users' cells (n,) and packed statistics (n, D), these by their factors."""
         contexts, arms = np.asarray(context).reshape(-1, *self.context_shape), np.atleast_1d(action)
-        x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))
+        x, y = sanitise(played(contexts, arms), np.atleast_1d(feedback))  # zeros, which are inactive, for no such arm
         if len(arms) == 1:  # numbers are quicker than arrays of one
             arm = arms.item()
             return self.oracle.records(x, y, np.array([int(arm) if arm in range(self.context_shape[0]) else 0]))
@@ -443,6 +450,7 @@ class Elimination(SummedReports[Config]):
 
     @property
     def by_counts(self) -> Literal["exact", "normal"]:
+        """How sums of reports are drawn in simulations by counts; a device's report is always exact."""
         return "normal" if self.config.release in ("hemisphere", "bin-cap") else "exact"
 
     def learn(self) -> None:

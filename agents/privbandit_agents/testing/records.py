@@ -8,7 +8,8 @@ import numpy as np
 from privbandit_agents.audits.pairs.attacks import PARTS, SECRET, Attack, attacks, finite, in_group, misfits
 from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.audits.views.reports import encoded, pieces
-from privbandit_agents.base.agent import AnyAgent, LocalAgent
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.testing.runs import environment, released, same_parts, same_state, without_generators
 from privbandit_agents.zoo.registry import make

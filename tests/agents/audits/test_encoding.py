@@ -95,6 +95,14 @@ def test_each_user_has_a_row_whatever_the_report_is() -> None:
     assert (keyed[0] != keyed[1]).any()
 
 
+def test_users_whose_reports_differ_have_other_rows() -> None:
+    """Reports of many users are encoded at once as far as they are alike."""
+    things = list(THINGS.values())
+    rows = numbers([*things, *map(copy.deepcopy, things)], 2 * len(things))
+    assert np.array_equal(rows[: len(things)], rows[len(things) :])
+    assert len(np.unique(rows, axis=0)) == len(things)
+
+
 def test_no_bytes_of_what_cannot_be_sent() -> None:
     with pytest.raises(TypeError, match="no bytes can be made of generator; send numbers, text"):
         encoded(x for x in "ab")

@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make
-from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.base.present import choose_present
+from privbandit_agents.base.agent import LearningAgent
+from privbandit_agents.base.present import choose_present, serving
 from privbandit_agents.base.ties import Ties, Told, best, largest, redrawn
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
@@ -181,11 +181,11 @@ def test_people_who_report_and_who_do_not_have_the_same_ties_however_they_are_gr
     env = gym.make("privbandit/Clicks-v0", n_arms=5, dim=2)
     contexts, person = alike("clicks", 300), np.arange(300) // 2
     block, steps = (make("jdp-linucb", env, seed=0, people=100) for _ in range(2))
-    block.person = person
-    together = np.asarray(block.select_action(contexts))
+    with serving(block, None, person):
+        together = np.asarray(block.select_action(contexts))
     alone: list[Any] = []
     for one, context in zip(person, contexts, strict=True):
-        steps.person = np.array([one])
-        alone.append(steps.select_action(context))
+        with serving(steps, None, np.array([one])):
+            alone.append(steps.select_action(context))
     assert len(set(together.tolist())) == 5 and block.ties.users == steps.ties.users == 300
     assert np.array_equal(together, alone)

@@ -43,7 +43,11 @@ def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:
 
     The column ``static`` is there if a world changes.
     """
-    frame = frame_of(trials, final, ("static",))
+    return public(frame_of(trials, final, ("static",)))
+
+
+def public(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame of trials with the columns that files have."""
     return frame.select(*COLUMNS, *(name for name in frame.columns if name not in (*COLUMNS, *NOTES)))
 
 
@@ -77,8 +81,7 @@ def frame_of(trials: Sequence[Finished], final: bool = False, more: Sequence[str
 
 def told_of(run: Finished) -> str:
     """Return the promise of a trial, and its agent if the name stands for another one."""
-    agent = run.job["agent"]
-    played = run.notes.get("played", agent)
+    agent, played = str(run.job["agent"]), str(run.notes.get("played", run.job["agent"]))
     by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
     return f"{run.notes.get('privacy', 'not recorded')}{by}"
 

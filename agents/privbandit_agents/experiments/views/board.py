@@ -14,7 +14,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name, settings_in, world_text
 from privbandit_agents.experiments.results.frame import PROMISES
-from privbandit_agents.experiments.results.queries import beside_uniform, wide, worlds
+from privbandit_agents.experiments.results.queries import WORLD, uniform_play, wide
 from privbandit_agents.experiments.results.ranks import ranks
 from privbandit_agents.playing.board import (
     EVENTS,
@@ -26,25 +26,23 @@ from privbandit_agents.playing.board import (
 )
 
 MOST_AGENTS = 38
+CHARTED = (*WORLD, "label", "agent", "notion", "epsilon", "seed", "checkpoint", "regret", "reward")
+"""Columns of a frame that the board takes."""
 Curve = tuple[str, tuple[str, ...], pl.DataFrame]
 """Means of an agent in an environment: the run of TensorBoard, the charts that show them, rows of the frame."""
 
 
 def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()) -> None:
-    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at.
-
-    Args:
-        frame: of all results of the folder.
-        folder: of the results.
-        pictures: PNG figures, shown by their names.
-    """
+    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at."""
     board = folder / MEAN_EVENTS
     move_trials(folder)
+    uniform = {tuple(place): regret for *place, regret in uniform_play(frame).iter_rows()}
     runs: dict[str, list[Curve]] = {}
-    for curve in curves_of(beside_uniform(frame)):
+    for curve in curves_of(frame.select(CHARTED)):
         runs.setdefault(curve[0], []).append(curve)
     forget(board, {folder_name(run) for run in runs} | {"overview"})
-    hparams = {run: settings_of(curves[0][2]) for run, curves in runs.items()}
+    first = {row["label"]: row for row in frame.unique("label", keep="first", maintain_order=True).to_dicts()}
+    hparams = {run: settings_of(first[curves[0][2]["label"][0]]) for run, curves in runs.items()}
     charts = list(dict.fromkeys(chart for curves in runs.values() for _, shown, _ in curves for chart in shown))
     with closing(EventFile(board / "overview")) as file:
         file.add(columns(list(hparams.values()), {f"regret/{chart}": f"regret, {chart}" for chart in charts}))
@@ -56,7 +54,7 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
                 setattr(start.hparams[key], f"{kind_of(value)}_value", value)
             file.add(hparams_summary(metadata.SESSION_START_INFO_TAG, session_start_info=start))
             for _, shown, rows in curves:
-                for users, values in points_of(rows):
+                for users, values in points_of(rows, uniform):
                     file.scalars({f"{tag}/{chart}": value for tag, value in values.items() for chart in shown}, users)
             end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
             file.add(hparams_summary(metadata.SESSION_END_INFO_TAG, session_end_info=end))
@@ -71,9 +69,8 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
     titles = titles_of(dict.fromkeys(frame["env"]))
     cells = [
-        (titles[env] + (f", {horizon} users" if several else ""), str(label), own)
-        for env, horizon, rows in worlds(frame)
-        for (label,), own in rows.group_by("label", maintain_order=True)
+        (titles[str(env)] + (f", {horizon} users" if several else ""), str(label), own)
+        for (env, horizon, label), own in frame.group_by(*WORLD, "label", maintain_order=True)
     ]
     if len({label for _, label, _ in cells}) <= MOST_AGENTS:
         return [(label, (world,), rows) for world, label, rows in cells]
@@ -122,29 +119,28 @@ def best_agents(frame: pl.DataFrame) -> list[str]:
     )
 
 
-def points_of(rows: pl.DataFrame) -> Iterator[tuple[int, dict[str, float]]]:
+def points_of(rows: pl.DataFrame, uniform: Mapping[tuple[Any, ...], float]) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield the values of an agent at each checkpoint that all seeds have, by tag.
 
     Where uniform play is known, they have the share of its regret and the decimal logarithm of that, by which good
     agents are told apart on TensorBoard's linear axes.
     """
-    beside = dict(rows.select("checkpoint", "uniform").iter_rows())
+    env, horizon = rows.select("env", "horizon").row(0)
     users, regret = wide(rows, "regret")
     _, reward = wide(rows, "reward")
     for i, n in enumerate(map(int, users)):
         values = {"regret": regret[:, i].mean(), "reward": reward[:, i].mean() / n}
-        if (below := beside[n] or 0.0) > 0:
+        if (below := uniform.get((env, horizon, n), 0.0)) > 0:
             values["regret_share"] = values["regret"] / below
             values |= {"regret_share_log10": np.log10(values["regret_share"])} if values["regret"] > 0 else {}
         yield n, {tag: float(value) for tag, value in values.items()}
 
 
-def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return an agent's columns of hparams: its name, its promise and its settings.
+def settings_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's columns of hparams, given a row of it: its name, its promise and its settings.
 
     The tab opens with the first five by the alphabet: the name and the promise, as a blank comes before a dot.
     """
-    row: Mapping[str, Any] = rows.row(0, named=True)
     promise = {f"agent {key}": row.get(key) for key in PROMISES}
     settings = {key: value for key, value in row.items() if key.startswith("agent.")}
     told = {"agent": row["agent"], **promise, **settings}

@@ -24,7 +24,7 @@ from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
 
-Places = Mapping[tuple[str, int], int]
+Places = Mapping[tuple[Any, ...], int]
 """The number of each world among the choices, by environment and horizon."""
 PROMISED = {
     "joint": "If what others are offered may reveal little of one user's record",
@@ -39,12 +39,6 @@ PROMISED = {
 
 def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[Path] = ()) -> None:
     """Write a page of results that needs nothing else: no network, no other file.
-
-    Args:
-        frame: from ``load_results``.
-        path: of the page.
-        title: its heading.
-        audits: JSON files of ``privbandit audit``.
 
     Raises:
         UsageError: the extra ``report``, which has the code that draws in a browser, is not installed.

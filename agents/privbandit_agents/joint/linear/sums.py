@@ -5,9 +5,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context
 from privbandit_agents.base.arms import ArmModels, optimistic_scorers, ridge_width
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,
@@ -111,7 +113,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
         Unless a subclass says otherwise it is optimism on the ridge regressions of the models.
         """
         config: Any = self.config
-        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
+        solved = [self.solved(k, part, sigma) for k, part in enumerate(noisy.reshape(self.models, -1))]
         a, thetas, (added, *_) = zip(*solved, strict=True)
         return optimistic_scorers(a, thetas, config.bonus_scale * ridge_width(sigma, added, self.dim, users))
 

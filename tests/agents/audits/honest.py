@@ -120,6 +120,16 @@ class Texts(Turns):
         return np.array([int(one.split()[0]) for one in report]), np.array([float(one.split()[1]) for one in report])
 
 
+class Ragged(Turns):
+    """The length of an array says the randomized answer."""
+
+    def packed(self, arms: Any, answers: Any) -> Any:
+        return [np.full(1 + int(one > 0), arm) for arm, one in zip(arms, answers, strict=True)]
+
+    def unpacked(self, report: Any) -> Any:
+        return np.array([one[0] for one in report]), np.array([len(one) - 1.0 for one in report])
+
+
 class Own(Turns):
     """The author passes the generator on, and explores with one that ``begin`` spawns."""
 

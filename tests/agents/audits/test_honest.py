@@ -17,7 +17,7 @@ import honest  # type: ignore[import-not-found]
 
 sys.path.pop(0)
 LINEAR = "privbandit/Linear-v0"
-PASSING = ("Turns", "Mapped", "Objects", "Named", "Listed", "Texts", "Own", "Curator")
+PASSING = ("Turns", "Mapped", "Objects", "Named", "Listed", "Texts", "Ragged", "Own", "Curator")
 
 
 @pytest.fixture(autouse=True)

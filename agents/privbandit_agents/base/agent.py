@@ -18,7 +18,7 @@ from numpy.random import Generator
 from privbandit_agents.base import law as laws
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.people import Seen, chosen_for
-from privbandit_agents.base.present import Visit
+from privbandit_agents.base.present import NOBODY, Visit, alone
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.spaces import Action, Array, Feedback, PublicData, Space, n_arms
@@ -137,7 +137,7 @@ class Agent(ABC, Generic[C]):
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
     units: Units | None = None
     """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
-    visit: Visit = Visit()
+    visit: Visit = NOBODY
     """Whoever is served now, or learned from."""
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
@@ -201,6 +201,8 @@ class Agent(ABC, Generic[C]):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
         self.__dict__.update(attributes)
+        if "ties" in attributes:
+            alone(self)  # whoever was served when the copy was made is not served by it
         ALIVE[id(self)] = self  # old protocols of pickle make no new object by its class
         if not attributes.get("seeded", True):
             self.rekey()

@@ -9,8 +9,6 @@ guarantee and ledger are the same. Nothing is promised for a mask that is not pu
 reveal something of the user, playing them reveals it, too.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,22 +32,37 @@ class Visit(NamedTuple):
     person: object = None
 
 
-@contextmanager
-def serving(agent: Any, mask: Array | None = None, person: object = None) -> Iterator[None]:
+NOBODY = Visit()
+"""Between visits."""
+
+
+class serving:  # noqa: N801 (a context manager that is called like a function)
     """Let an agent serve a visit, or learn from it, within this; then it is as before, whatever is raised.
 
     Raises:
         TypeError: the agent keeps something else as ``visit``.
     """
-    before = agent.visit
-    if not isinstance(before, Visit):
-        way_out = "give what your agent keeps another name"
-        raise TypeError(f"{type(agent).__name__}.visit belongs to the base class, and says who is served: {way_out}.")
-    try:
-        agent.visit, agent.ties.present = Visit(mask, person), mask
-        yield
-    finally:
-        agent.visit, agent.ties.present = before, before.mask
+
+    __slots__ = ("agent", "before", "visit")
+
+    def __init__(self, agent: Any, mask: Array | None = None, person: object = None) -> None:
+        self.agent, self.visit, self.before = agent, Visit(mask, person), agent.visit
+        if not isinstance(self.before, Visit):
+            way_out = "give what your agent keeps another name"
+            kind = type(agent).__name__
+            raise TypeError(f"{kind}.visit belongs to the base class, and says who is served: {way_out}.")
+
+    def __enter__(self) -> None:
+        self.agent.visit, self.agent.ties.present = self.visit, self.visit.mask
+
+    def __exit__(self, *error: object) -> None:
+        self.agent.visit, self.agent.ties.present = self.before, self.before.mask
+
+
+def alone(agent: Any) -> None:
+    """Leave a visit behind that an interrupt kept: whoever is served next begins without one."""
+    if agent.visit is not NOBODY and isinstance(agent.visit, Visit):
+        agent.visit, agent.ties.present = NOBODY, None
 
 
 def choose_present(agent: Any, context: Array, mask: Array, person: object = None) -> tuple[Array, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
 from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.people import Seen
-from privbandit_agents.base.present import choose_present, seen_by, serving
+from privbandit_agents.base.present import alone, choose_present, seen_by, serving
 from privbandit_agents.base.records import played
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.playing.ahead import Serve, served_in_order
@@ -402,6 +402,7 @@ def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArra
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
+    alone(agent)
     if mask is not None:
         return choose_present(agent, context, mask, person)
     seen = agent.contexts_of(context)
@@ -413,6 +414,7 @@ def learn(
     agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None, person: object = None
 ) -> None:
     """Let an agent learn from one user or from n, who were served by a mask or by None."""
+    alone(agent)
     with nullcontext() if mask is None else serving(agent, mask):
         if agent.people_seen is None:
             agent.update(context, action, feedback)

@@ -1,6 +1,8 @@
 """Arms that come and go: the world draws masks and holds to them, and every agent that plays arms respects them."""
 
+import copy
 import json
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -9,7 +11,8 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
 from privbandit_agents.base.agent import LearningAgent
-from privbandit_agents.base.present import choose_present, serving
+from privbandit_agents.base.present import Visit, choose_present, serving
+from privbandit_agents.playing.play import choose, learn
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
 
@@ -260,3 +263,19 @@ def test_private_agents_play_the_best_arm_that_is_present_of_those_that_share_a_
             config = {} if other == "uniform" else {"epsilon": 1000.0}
             regret[other] += float(play(env, make(other, env, seed=seed, **config), seed=seed).regret[-1])
     assert regret[name] < (0.6 if name == "ldp-clicks" else 0.25) * regret["uniform"]  # public arms cost regret
+
+
+def test_a_visit_that_an_interrupt_kept_ends_with_the_next() -> None:
+    env = gym.make(LINEAR, n_arms=3, dim=2, horizon=100)
+    agent = make("linucb", env, seed=0)
+    contexts, mask = np.zeros((60, 3, 2)), np.array([True, False, False])
+    kept = serving(agent, mask, 7)
+    kept.__enter__()
+    twin = copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))
+    assert all(one.visit == Visit() and one.ties.present is None for one in twin)
+    assert set(choose(agent, contexts, None)[1].tolist()) == {0, 1, 2} and agent.visit == Visit()
+    with serving(agent, mask):
+        kept = serving(agent, ~mask)
+    kept.__exit__(None, None, None)
+    learn(agent, contexts[0], 0, 0.5, None)
+    assert agent.visit == Visit() and agent.ties.present is None

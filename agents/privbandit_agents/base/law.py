@@ -49,7 +49,8 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     twin = copy.deepcopy(agent)
     rekey(twin, rng.spawn(1)[0])
     before = [generator.bit_generator.state for generator in generators(twin)]
-    found = choices(twin, contexts)
+    with serving(twin, *agent.visit):
+        found = choices(twin, contexts)
     still = before == [generator.bit_generator.state for generator in generators(twin)]
     alone, listed = len(found) == 1, isinstance(agent.action_space, Discrete)
     if not len(contexts) or (still and (alone or listed)):

@@ -119,6 +119,22 @@ class Delay:
         last = ends[-1] - (ends[-2] if len(ends) > 1 else 0)
         return user + last - (user - ends[-1]) % last
 
+    def release(self, reports: int) -> int:
+        """Return the number of reports, ``reports`` or more, that have come when the first such batch ends.
+
+        Where reports may be lost as many have come but for one batch in a thousand.
+
+        >>> Delay(500, "batch").release(501), Delay(500, "batch", missing=0.1).release(501)
+        (1000, 868)
+        """
+        lost, kept = self.missing, 1 - self.missing
+        if not kept:
+            return reports
+        # the mean of those that come is n kept, and 3.1 deviations less is n kept - 3.1 sqrt(n kept lost)
+        root = 1.55 * math.sqrt(lost) + math.sqrt(1.55**2 * lost + max(reports, 1) + bool(lost))
+        come = kept * self.end(math.ceil(root**2 / kept - 1e-9) - 1)
+        return math.floor(come - 3.1 * math.sqrt(come * lost))
+
     @property
     def _size(self) -> int:
         return max(1, math.floor(self.mean))

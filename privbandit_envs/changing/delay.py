@@ -125,7 +125,7 @@ class Delay:
         Where reports may be lost as many have come but for one batch in a thousand.
 
         >>> Delay(500, "batch").release(501), Delay(500, "batch", missing=0.1).release(501)
-        (1000, 868)
+        (1000, 870)
         """
         lost, kept = self.missing, 1 - self.missing
         if not kept:
@@ -134,6 +134,23 @@ class Delay:
         root = 1.55 * math.sqrt(lost) + math.sqrt(1.55**2 * lost + max(reports, 1) + bool(lost))
         come = kept * self.end(math.ceil(root**2 / kept - 1e-9) - 1)
         return math.floor(come - 3.1 * math.sqrt(come * lost))
+
+    def arrived(self, users: Array, served: int) -> Array:
+        """Return the probability that each user's report has come when ``served`` users were served, if it comes.
+
+        >>> Delay(4, "batch").arrived(np.arange(6), 5).tolist()
+        [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+        """
+        late = served - 1 - users  # so late at most
+        if self.law == "geometric":
+            chances = 1 - (1 - 1 / (1 + self.mean)) ** (np.maximum(late, -1) + 1.0)
+        elif self.law == "heavy" and self.mean:
+            chances = 1 - (1 + (np.maximum(late, -1) + 1) / self.mean) ** -2.0
+        elif self.batches:
+            chances = np.array([self.end(user) <= served for user in users.tolist()], np.float64)
+        else:
+            chances = (late >= math.floor(self.mean) * (self.law == "fixed")).astype(np.float64)
+        return np.asarray(chances)
 
     @property
     def _size(self) -> int:

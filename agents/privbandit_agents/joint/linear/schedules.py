@@ -53,7 +53,7 @@ class Summing:
     most = Products.AT_ONCE
 
     def __init__(self, agent: Agent) -> None:
-        promised: Delay | None = agent.config.feedback
+        promised: Delay | None = getattr(agent.config, "feedback", None)  # strangers have none
         follows = promised is not None and promised.batches and agent.config.people is None
         self.batches = promised if follows else None
 

@@ -254,7 +254,8 @@ class Stretching(Epochs):
 
     def next_batch(self, agent: Agent) -> None:
         self.began, self.batch = agent.users, self.batch + 1
-        self.ends = self.aligned(next_change(agent.users, 1.5, 16))  # batches: half as many users as there were, 16 at least
+        # batches: half as many users as there were, 16 at least
+        self.ends = self.aligned(next_change(agent.users, 1.5, 16))
 
     def pooled(self, agent: Agent, pool: Pool) -> Array:
         """Add the evidence of a release, and return the scorer of all."""

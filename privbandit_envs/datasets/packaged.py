@@ -171,7 +171,7 @@ def check(content: bytes, digest: str, called: str) -> None:
     """Raise ValueError if bytes have another SHA-256."""
     if (found := hashlib.sha256(content).hexdigest()) != digest:
         raise ValueError(
-            f"{called} has the SHA-256 {found[:12]}..., not {digest[:12]}...: it is another file; nothing of it is kept."
+            f"{called} has the SHA-256 {found[:12]}..., not {digest[:12]}...: it has changed, so nothing is kept."
         )
 
 

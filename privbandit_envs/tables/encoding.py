@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privbandit_envs.tables.reading import Table, scan, told
-from privbandit_envs.tables.schema import Field, Schema
+from privbandit_envs.tables.schema import Field, Schema, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 Floats = NDArray[np.float64]
@@ -192,7 +192,7 @@ class Encoding:
         Raises:
             ValueError: a column is not there, or cells are faulty: up to twenty are listed, a line each.
         """
-        frame = scan(table)
+        frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
         kinds = kinds_of(frame, [*self.fields, *self.others])
         numbers = [part for field in self.fields for part in self.parts(field, kinds[field.name]).values()]
         found = {field.name: cells(field, kinds[field.name], self.schema.missing) for field in (*self.fields, *self.others)}
@@ -211,8 +211,12 @@ class Encoding:
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""
-        parts = list(self.blocks(table))
-        return np.concatenate([contexts for contexts, _ in parts]), pl.concat([others for _, others in parts])
+        contexts: list[Floats] = []
+        others: list[pl.DataFrame] = []
+        for rows, beside in self.blocks(table):
+            contexts.append(rows)
+            others.append(beside)
+        return np.concatenate(contexts), pl.concat(others)
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table's cells: a line for each column, its first row and value, and the way out."""

@@ -10,7 +10,7 @@ import polars as pl
 from privbandit_envs.datasets.dataset import in_order
 from privbandit_envs.tables.encoding import cells
 from privbandit_envs.tables.reading import Table, scan, told
-from privbandit_envs.tables.schema import MISSING, Constraints, Field, Schema, Use
+from privbandit_envs.tables.schema import MISSING, Constraints, Field, Schema, Use, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 LEVELS = 64
@@ -21,6 +21,8 @@ HEAD = 1000
 """Rows by which types are tried first."""
 STRANGE = 0.1
 """Share of cells that fit no number and no date, from which on a column holds levels."""
+COMMON = 3
+"""Types that are tried before dates are: true or false, integers, numbers."""
 NAMED = ("action", "label", "person")
 """Roles whose cells are names, also if they look like numbers."""
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y")
@@ -54,16 +56,25 @@ def propose(table: Table, **roles: str | None) -> Schema:
         raise ValueError(f"{', '.join(roles)} must be different columns; got {shown(list(roles.values()))}.")
     with told("the table"):
         # types: of those that most of the first rows fit, the one that most rows fit
-        tried = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
-        for rows in (frame.head(HEAD), frame):
-            tried = fitting(rows, tried, kinds)
+        every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
+        head = frame.head(HEAD).collect().lazy()
+        tried = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
+        tried = {name: [field for share, field in fits if share < STRANGE] for name, fits in tried.items()}
+        left = {name: every[name] for name, fits in tried.items() if not fits}
+        tried |= {name: [field for share, field in fits if share <= max(STRANGE, fits[0][0])] for name, fits in fitting(head, left, kinds).items()}
+        frame = scan(table, plain(fits[0] for fits in tried.values()), MISSING)
+        kinds = dict(frame.collect_schema())
+        fields = {name: fits[0] for name, fits in tried.items()}
+        faulty = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
+        faulty = {name: tried[name] for name, fits in faulty.items() if fits[0][0] > 0 and len(tried[name]) > 1}
+        fields |= {name: fits[0][1] for name, fits in fitting(frame, faulty, kinds).items()}
         for name, fits in tried.items():
             if {field.format for field in fits} >= {"%d/%m/%Y", "%m/%d/%Y"}:
                 warnings.warn(f"column {shown(name)}: day or month may come first; day is taken.", stacklevel=2)
         # bounds and levels
-        fields = [fits[0] for fits in tried.values()]
-        facts = frame.select(pl.len().alias("rows"), *(fact for field in fields for fact in facts_of(field, kinds))).collect(engine="streaming").row(0, named=True)
-        return Schema(fields=[bounded(field, facts, frame, kinds) for field in fields])
+        wanted = [fact for field in fields.values() for fact in facts_of(field, kinds)]
+        facts = frame.select(pl.len().alias("rows"), *wanted).collect(engine="streaming").row(0, named=True)
+        return Schema(fields=[bounded(field, facts, frame, kinds) for field in fields.values()])
 
 
 def candidates(name: str, kind: pl.DataType, role: Any) -> list[Field]:
@@ -88,21 +99,23 @@ def candidates(name: str, kind: pl.DataType, role: Any) -> list[Field]:
     return [*found, *(field("datetime", format=one) for one in TIMES), field("string")]
 
 
-def fitting(frame: pl.LazyFrame, tried: dict[str, list[Field]], kinds: dict[str, pl.DataType]) -> dict[str, list[Field]]:
-    """Return the types that most cells fit, the best first; whatever they do not fit will be refused by row.
-
-    Texts alone are the type of a column of which a tenth or more fits no other.
-    """
+def fitting(
+    frame: pl.LazyFrame, tried: dict[str, list[Field]], kinds: dict[str, pl.DataType]
+) -> dict[str, list[tuple[float, Field]]]:
+    """Return for each type the share of cells that it does not fit, the best first; texts fit all but a few."""
+    if not tried:
+        return {}
     every = [(field, cells(field, kinds[name], MISSING)) for name, fields in tried.items() for field in fields]
     faults = [(~one.blank & one.fault).sum().alias(f"f{place}") for place, (_, one) in enumerate(every)]
-    there = [(~one.blank).sum().alias(f"t{place}") for place, (_, one) in enumerate(every)]
+    blanks = {field.name: one.blank for field, one in every}
+    there = [(~blank).sum().alias(f"t{place}") for place, blank in enumerate(blanks.values())]
     found = frame.select(*faults, *there).collect(engine="streaming").row(0, named=True)
+    sizes = {name: found[f"t{place}"] for place, name in enumerate(blanks)}
     shares: dict[str, list[tuple[float, Field]]] = {name: [] for name in tried}
     for place, (field, _) in enumerate(every):
-        share = found[f"f{place}"] / found[f"t{place}"] if found[f"t{place}"] else 1.0
+        share = found[f"f{place}"] / sizes[field.name] if sizes[field.name] else 1.0
         shares[field.name].append((STRANGE if field.type == "string" else share, field))
-    order = {name: sorted(fits, key=lambda fit: fit[0]) for name, fits in shares.items()}
-    return {name: [field for share, field in fits if share <= max(STRANGE, fits[0][0])] for name, fits in order.items()}
+    return {name: sorted(fits, key=lambda fit: fit[0]) for name, fits in shares.items()}
 
 
 def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:
@@ -110,7 +123,9 @@ def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:
     if field.use.role == "ignore":
         return []
     one, name = cells(field, kinds[field.name], MISSING), field.name
-    found = [one.blank.any().alias(f"{name}\0blank"), one.value.n_unique().alias(f"{name}\0levels")]
+    found = [one.blank.any().alias(f"{name}\0blank"), one.blank.all().alias(f"{name}\0empty")]
+    if field.type == "string" or nameless(name):
+        found.append(one.value.n_unique().alias(f"{name}\0levels"))
     if field.type != "string":
         found += [one.value.min().alias(f"{name}\0least"), one.value.max().alias(f"{name}\0most")]
     return found
@@ -120,12 +135,12 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
     """Return a field with its bounds or levels, and without its role if it is no feature."""
     if field.use.role == "ignore":
         return field
-    told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "levels", "least", "most")}
+    told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "empty", "levels", "least", "most")}
     rows, role = facts["rows"], field.use.role
-    distinct = told["levels"] - bool(told["blank"])
-    index = not field.name or re.fullmatch(r"Unnamed: \d+|__index_level_\d+__", field.name)
+    distinct = (told["levels"] or 0) - bool(told["blank"])
+    index = nameless(field.name) and field.type == "integer" and distinct == rows
     constraints: dict[str, Any] = {"required": not told["blank"]}
-    if role == "context" and (distinct == 0 or (index and field.type == "integer" and distinct == rows)):
+    if role == "context" and (told["empty"] or index):
         return field.with_use(role="ignore")
     if role == "person":
         check_people(field, frame, kinds)
@@ -143,6 +158,11 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
         form = field.format if field.format != "default" else "%Y-%m-%d" if field.type == "date" else "%Y-%m-%dT%H:%M:%S"
         constraints |= {"minimum": told["least"].strftime(form), "maximum": told["most"].strftime(form)}
     return field.model_copy(update={"constraints": Constraints(**constraints)})
+
+
+def nameless(name: str) -> bool:
+    """Return whether a column's name is that of an index."""
+    return not name or re.fullmatch(r"Unnamed: \d+|__index_level_\d+__", name) is not None
 
 
 def check_people(field: Field, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> None:

@@ -4,8 +4,8 @@ import codecs
 import io
 import os
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, TypeAlias
@@ -26,8 +26,10 @@ HELD = Lock()
 MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-def scan(table: Table) -> pl.LazyFrame:
-    """Return a table; the columns of text files are texts, as they are written.
+def scan(table: Table, numbers: Collection[str] | None = None, missing: Collection[str] = ()) -> pl.LazyFrame:
+    """Return a table; the columns of text files are texts, as they are written, except those of ``numbers``.
+
+    If a cell of these is no number and not ``missing``, all columns are texts. Rows are checked unless it is None.
 
     A file is CSV with any of ``SEPARATORS``, lines of JSON, parquet or Arrow, told by its content; text may be
     compressed by gzip or zstd, and is UTF-8, UTF-16 with a mark, or else Windows-1252, which a warning says.
@@ -36,7 +38,7 @@ def scan(table: Table) -> pl.LazyFrame:
         ValueError: it is no table, has no two columns or no row, or two columns have one name.
         FileNotFoundError: no such file.
     """
-    frame = of_file(Path(table).expanduser()) if isinstance(table, str | Path) else of_frame(table)
+    frame = of_file(Path(table).expanduser(), numbers, missing) if isinstance(table, str | Path) else of_frame(table)
     names = frame.collect_schema().names()
     if len(names) < 2:
         raise ValueError(f"a table needs two columns or more; got {listed(names) or 'none'}.")
@@ -89,7 +91,7 @@ def series(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [None if value is None or value != value else str(value) for value in values], pl.String)
 
 
-def of_file(path: Path) -> pl.LazyFrame:
+def of_file(path: Path, numbers: Collection[str] | None, missing: Collection[str]) -> pl.LazyFrame:
     """Return a file's table, by its content."""
     try:
         there = path.is_file()
@@ -114,7 +116,7 @@ def of_file(path: Path) -> pl.LazyFrame:
         start = next(blocks(content), b"")[:64].lstrip()
         if start.startswith(b"{"):
             return pl.scan_ndjson(content, infer_schema_length=None)
-        return of_csv(content, str(path))
+        return of_csv(content, str(path), numbers, missing)
 
 
 def parquet(path: Path) -> pl.DataFrame:
@@ -195,7 +197,7 @@ def blocks(content: Path | bytes) -> Iterator[bytes]:
             yield block
 
 
-def of_csv(content: Path | bytes, where: str) -> pl.LazyFrame:
+def of_csv(content: Path | bytes, where: str, numbers: Collection[str] | None, missing: Collection[str]) -> pl.LazyFrame:
     """Return a CSV file's table, all columns as texts; blank lines are left out.
 
     polars reads quotes and short rows with indulgence. So the rows of a file that has a quote, a zero byte, or a row
@@ -228,18 +230,24 @@ def of_csv(content: Path | bytes, where: str) -> pl.LazyFrame:
         raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
     if all(map(is_number, names)):
         raise ValueError(f"{where}: the first line must name the columns; got {listed(names)}.")
-    try:
-        frame = pl.scan_csv(content, separator=mark, infer_schema=False, with_column_names=lambda _: names)
-        short = odd or frame.select(pl.all().null_count()).collect(engine="streaming").item(0, -1)
-    except pl.exceptions.PolarsError:
+    def read(**options: Any) -> pl.LazyFrame:
+        return pl.scan_csv(content, separator=mark, infer_schema=False, with_column_names=lambda _: names, **options)
+
+    if numbers is None:
+        return read()
+    # numbers as numbers, else texts
+    kinds = {name: pl.Float64 for name in names if name in numbers}
+    for options in ({"schema_overrides": kinds, "null_values": list(missing)}, {}):
+        frame = read(**options)
+        with suppress(pl.exceptions.PolarsError):
+            blank = frame.select(pl.all().null_count()).collect(engine="streaming").item(0, -1)
+            break
+    else:
+        blank = True
+    if blank and not odd:
         odd = True
         check()
-        raise
-    if short:
-        odd = True
-        check()
-        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-    return frame
+    return frame.filter(~pl.all_horizontal(pl.all().is_null())) if odd else frame
 
 
 @contextmanager

@@ -6,7 +6,7 @@ person has it tells that this person is in the table; so whoever serves people a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -241,3 +241,8 @@ class Schema(Part):
             for field in self.fields
         ]
         return self.model_copy(update={"fields": fields})
+
+
+def plain(fields: Iterable[Field]) -> list[str]:
+    """Return the columns whose texts are numbers with a decimal point."""
+    return [field.name for field in fields if field.type in ("number", "integer") and field.decimal == "."]

@@ -12,7 +12,7 @@ Power comes from the file of the rows, else from the table, unless the default r
 
 ``--strangers`` prints which faults of somebody else's joint agents are found instead.
 
-``--honest`` prints how often audits refute what keeps its promise, at 95 and at 99 %, both read from the same audits:
+``--honest`` prints how often audits refute what keeps its promise, at 95 and at 99.9 %, both read from the same audits:
 400 audits with 1000 runs of each of twelve laws, and 40 at quick effort of each of eight agents, whose games are
 prepared once; with ``--only NAME`` 200 of an agent of the zoo. Beside each number stands what one in a thousand such
 numbers exceeds if audits err as often as is said.

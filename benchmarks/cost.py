@@ -122,7 +122,7 @@ def before(checkout: str, name: str, env_id: str, rounds: int) -> str:
 def figure(options: Options) -> Iterator[Row]:
     """Draw microseconds a user against users, arms and features, and memory against users."""
     import matplotlib
-    from privbandit_agents.experiments.drawing.style import STYLE
+    from privbandit_agents.experiments.views.style import STYLE
 
     with matplotlib.rc_context(STYLE):
         yield from drawn(options)
@@ -131,8 +131,8 @@ def figure(options: Options) -> Iterator[Row]:
 def drawn(options: Options) -> Iterator[Row]:
     """Draw as ``figure``; an agent has the color and the dashes that it has in all figures."""
     from matplotlib.ticker import NullFormatter
-    from privbandit_agents.experiments.analysis.statistics import Interval
-    from privbandit_agents.experiments.drawing.style import (
+    from privbandit_agents.experiments.results.statistics import Interval
+    from privbandit_agents.experiments.views.style import (
         Label,
         Line,
         empty_picture,

@@ -1,7 +1,6 @@
-"""The size of the house: names that are promised, knobs, files that a call enters, lines by folder, and prose.
+"""The size of the house: names that are promised, knobs, lines by folder, and prose.
 
-    python benchmarks/house.py                   all of it, with the agents of the tutorial
-    python benchmarks/house.py my_agent.py       the files that ten rounds of your agent enter
+    python benchmarks/house.py                   all of it
     python benchmarks/house.py --pages           words, habits of prose and long sentences of each page
 
 Numbers are printed and nothing is asserted: they show a trend.
@@ -11,19 +10,13 @@ import ast
 import dataclasses
 import re
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import gymnasium as gym
-from privbandit_agents import make
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.zoo.entries import AGENTS
-
-import privbandit_envs  # noqa: F401 (registers the environments)
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents")
@@ -100,86 +93,25 @@ def settings() -> int:
     return sum(len(dataclasses.fields(config)) for config in configs if config is not None)
 
 
-def entered(act: Callable[[], object]) -> set[str]:
-    """Return the files of ours whose functions run while something is done."""
-    files: set[str] = set()
-
-    def look(frame: Any, event: str, _: object) -> None:
-        if event == "call" and any(frame.f_code.co_filename.startswith(str(package)) for package in PACKAGES):
-            files.add(frame.f_code.co_filename)
-
-    sys.setprofile(look)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return {str(Path(file).relative_to(ROOT)) for file in files}
+def docstrings(tree: ast.Module) -> list[ast.Constant]:
+    """Return the docstrings of a module: its own, and those of classes, functions and constants."""
+    bodies = [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
+    values = [inner.value for body in bodies for inner in body if isinstance(inner, ast.Expr)]
+    return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
 
 
-def examples() -> dict[str, str]:
-    """Return the agents of the tutorial by file name."""
-    text = (ROOT / "docs" / "tutorials" / "private-agents.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL)
-    return {name: block for name, block in blocks if re.search(r"\((Local|Central)Agent[\[)]", block)}
-
-
-def ten_rounds(name: str, source: str) -> set[str]:
-    """Return the files that ten rounds of an agent enter; the source defines and registers it."""
-    (registered,) = re.findall(r'^register_agent\("(.*?)"', source, re.MULTILINE)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / name).write_text(source, encoding="utf-8")
-        sys.path.insert(0, folder)
-        import_module(Path(name).stem)
-        env = gym.make("privbandit/Linear-v0", horizon=100)
-        agent = make(registered, env, seed=0)
-        sys.path.remove(folder)
-    return entered(lambda: rounds(agent, env, 10))
-
-
-def rounds(agent: Any, env: Any, n: int) -> None:
-    context, _ = env.reset(seed=0)
-    for _ in range(n):
-        action = agent.select_action(context)
-        following, reward, *_ = env.step(action)
-        agent.update(context, action, reward)
-        context = following
-
-
-def updates(name: str) -> set[str]:
-    """Return the files that one ``update`` of an agent of the zoo enters, after some rounds."""
-    env = gym.make("privbandit/Linear-v0", horizon=100)
-    agent = make(name, env, seed=0)
-    rounds(agent, env, 20)
-    context, _ = env.reset(seed=1)
-    action = agent.select_action(context)
-    return entered(lambda: agent.update(context, action, 0.5))
-
-
-def docstrings(tree: ast.Module) -> Iterator[str]:
-    """Yield the docstrings of a module: its own, and those of classes, functions and constants."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        for inner in body if isinstance(body, list) else ():
-            if (
-                isinstance(inner, ast.Expr)
-                and isinstance(inner.value, ast.Constant)
-                and isinstance(inner.value.value, str)
-            ):
-                yield inner.value.value
-
-
-def folders() -> dict[str, int]:
-    """Return the lines of Python by folder, two levels deep in packages."""
-    lines: Counter[str] = Counter()
-    for path in [path for _, path in modules()] + [
-        *(ROOT / "benchmarks").glob("*.py"),
-        *(ROOT / "tests").rglob("*.py"),
-    ]:
-        place = path.relative_to(ROOT).parts
-        lines["/".join(place[: 3 if place[0] == "agents" else 1][: len(place) - 1])] += len(
-            path.read_text().splitlines()
-        )
-    return dict(lines.most_common())
+def folders() -> dict[str, Counter[str]]:
+    """Return the lines of Python and those of code by folder, two levels deep in packages."""
+    found: dict[str, Counter[str]] = {}
+    others = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    for path in [*(path for _, path in modules()), *others]:
+        place, text = path.relative_to(ROOT).parts, path.read_text(encoding="utf-8")
+        prose = {n for one in docstrings(ast.parse(text)) for n in range(one.lineno, (one.end_lineno or 0) + 1)}
+        lines = text.splitlines()
+        code = sum(n not in prose and bool(re.match(r"\s*[^\s#]", line)) for n, line in enumerate(lines, 1))
+        key = "/".join(place[: 3 if place[0] == "agents" else 1][: len(place) - 1])
+        found.setdefault(key, Counter()).update(lines=len(lines), code=code)
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]["lines"]))
 
 
 def prose_of(page: str) -> list[str]:
@@ -224,10 +156,6 @@ def row(counts: Counter[str]) -> list[str]:
 def main() -> None:
     if sys.argv[1:] == ["--pages"]:
         return pages()
-    for given in sys.argv[1:]:
-        print(*sorted(ten_rounds(Path(given).name, Path(given).read_text(encoding="utf-8"))), sep="\n")
-    if sys.argv[1:]:
-        return
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules()}
     print(f"names that packages export: {len(promised())}")
     knobs = (
@@ -237,19 +165,13 @@ def main() -> None:
     )
     print(f"settings, numbers at module level, numbers in classes: {' + '.join(map(str, knobs))} = {sum(knobs)}")
     print(f"functions: {sum(isinstance(node, ast.FunctionDef) for tree in trees.values() for node in ast.walk(tree))}")
-    for name, source in examples().items():
-        files = ten_rounds(name, source)
-        own = sum(file.startswith("agents/") for file in files)
-        print(f"files that ten rounds of {name} enter: {len(files)}, {own} of them without the environment's")
-    for name in ("ldp-greedy", "jdp-linucb"):
-        print(f"files that one update of {name} enters: {len(updates(name))}")
-    prose = [text for tree in trees.values() for text in docstrings(tree)]
+    prose = [str(one.value) for tree in trees.values() for one in docstrings(tree)]
     words = sum(len(text.split()) for text in prose)
     for habit, pattern in PROSE.items():
         count = sum(len(pattern.findall(text)) for text in prose)
         print(f"{habit}, in 1000 of {words} words of docstrings: {1000 * count / words:.2f}")
     for folder, count in folders().items():
-        print(f"{count:7} lines  {folder}")
+        print(f"{count['lines']:7} lines, {count['code']:6} of them code  {folder}")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@
 the number of repetitions whose 95 % interval of ``privbandit cost`` has the agent's true reward, and how often the
 check is alarmed. ``--table estimates`` prints the coverage of the estimates of one policy as a CSV, over rates of
 clicks, rows an arm, arms and logging policies, and ``--table alarms`` the alarms of ``check_simulator`` where the model
-is the truth. ``--only .2`` takes one rate alone.
+is the truth. A cell below .93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2`` takes
+one rate alone, ``--done FILE`` keeps the lines of an earlier run.
 """
 
 import argparse
 import csv
 import itertools
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -113,6 +116,7 @@ def covered(name: str, repetitions: int, seeds: int) -> Iterator[str]:
     yield f"{name:8} the check is alarmed in {off} of {repetitions}"
 
 
+RATES, RATES_OF_ALARMS = (0.001, 0.005, 0.02, 0.2), (0.002, 0.02, 0.2, 0.5)
 ROWS, ARMS, KINDS = (20, 150, 1000, 10_000), (2, 12, 80), 10
 LOGGING = ("even", "skewed", "hard", "sharp")
 """The policy's arm is logged evenly; seldom for some kinds of users; seldom where clicks are most frequent; or up to a
@@ -133,12 +137,12 @@ def clicks(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> t
     return Log(kinds[:, None] / KINDS, actions, won, p, won, np.zeros(n), about), rates[kinds], float(rates.mean())
 
 
-def estimates(rate: float, rows: int, arms: int, logging: str, repetitions: int) -> dict[str, object]:
-    """Return the share of intervals that have the truth, of logs that are not refused, and the number of those."""
+def estimates(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tuple[bool, dict[str, object]]:
+    """Return the share of intervals that have the truth, of logs that are not refused, and whether one is below .93."""
     hits, made = dict.fromkeys(("ips", "snips", "dr", "private_value"), 0), 0
     alone = np.eye(arms)[np.zeros(rows * arms, int)]
     law = lambda contexts: alone  # noqa: E731
-    for seed in range(repetitions):
+    for seed in seeds:
         rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
         log, _, truth = clicks(rate, rows, arms, logging, rng)
         try:
@@ -149,36 +153,61 @@ def estimates(rate: float, rows: int, arms: int, logging: str, repetitions: int)
         made += 1
         for name, one in zip(hits, found, strict=True):
             hits[name] += one.low <= truth <= one.high
-    return {name: f"{hit / max(made, 1):.3f}" for name, hit in hits.items()} | {"logs": repetitions, "judged": made}
+    shares = {name: f"{hit / max(made, 1):.3f}" for name, hit in hits.items()}
+    return min(hits.values()) < 0.93 * made, shares | {"logs": len(seeds), "judged": made}
 
 
-def alarms(rate: float, rows: int, arms: int, logging: str, repetitions: int) -> dict[str, object]:
-    """Return how many logs alarm the check of a model that is the truth."""
+def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tuple[bool, dict[str, object]]:
+    """Return how many logs alarm the check of a model that is the truth, and whether more than 2 % do."""
     off = 0
-    for seed in range(repetitions):
-        log, true, _ = clicks(rate, rows, arms, logging, default_rng([seed, rows, arms]))
+    for seed in seeds:
+        rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
+        log, true, _ = clicks(rate, rows, arms, logging, rng)
         means = np.repeat(true[:, None], arms, axis=1)
         ahead, names = np.zeros(len(log), int), [str(arm) for arm in range(arms)]
         rest: tuple[Any, ...] = ("logistic", {}, 0.0, 1.0, 0.0, None, ahead, names)
         fitted = Simulator(log.contexts, means, means, log.actions, log.rewards, 1 / log.propensities, *rest)
         off += any(gap.off for gap in check_simulator(fitted))
-    return {"logs": repetitions, "alarmed": off}
+    return off > 0.02 * len(seeds), {"logs": len(seeds), "alarmed": off}
 
 
-def table(name: str, only: str, logs: int) -> None:
-    """Print a line for each cell, of ``logs`` logs or, if they are short, up to 2.5 times as many."""
-    rates = (0.001, 0.005, 0.02, 0.2) if name == "estimates" else (0.002, 0.02, 0.2, 0.5)
-    measured = estimates if name == "estimates" else alarms
-    heads = ("rate", "rows an arm", "arms", "logging")
-    writer, first = csv.writer(sys.stdout, lineterminator="\n"), True
-    for cell in itertools.product(rates, ROWS, ARMS, LOGGING):
-        if not only or cell[0] in map(float, only.split(",")):
-            found = measured(*cell, min(5 * logs // 2, max(logs, 10_000 * logs // (cell[1] * cell[2]))))
-            if first:
-                writer.writerow((*heads, *found))
-            first = False
-            writer.writerow((*cell, *found.values()))
-            sys.stdout.flush()
+def table(name: str, only: str, done: str) -> None:
+    """Print a line for each cell: by a first sample of logs, or if that looks bad by a larger second one.
+
+    Lines that are in the CSV ``done`` are printed as they are there. Progress goes to the error stream.
+    """
+    rates, measured = (RATES, estimates) if name == "estimates" else (RATES_OF_ALARMS, alarms)
+    cells = [c for c in itertools.product(rates, ROWS, ARMS, LOGGING) if not only or str(c[0]) in only.split(",")]
+    if name == "alarms":
+        cells = [c for c in cells if c[1] * c[2] ** 2 <= 150_000]  # others take hours
+    lines = list(csv.reader(Path(done).read_text().splitlines())) if done else []
+    known = {tuple(line[:4]): line for line in lines[1:]}
+    left = {c: samples(name, c[1] * c[2])[0] * (c[1] * c[2] + 4000) for c in cells if tuple(map(str, c)) not in known}
+    whole, began, writer = sum(left.values()), time.monotonic(), csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerows(lines[:1])
+    for cell in cells:
+        if cell not in left:
+            writer.writerow(known[tuple(map(str, cell))])
+            continue
+        first, second = samples(name, cell[1] * cell[2])
+        bad, found = measured(*cell, range(first))
+        if bad:
+            _, found = measured(*cell, range(1000, 1000 + second))
+        if not lines:
+            writer.writerow(("rate", "rows an arm", "arms", "logging", *found))
+            lines = [[]]
+        writer.writerow((*cell, *found.values()))
+        sys.stdout.flush()
+        del left[cell]
+        minutes = (time.monotonic() - began) / 60 * sum(left.values()) / (whole - sum(left.values()))
+        print(f"{cell}: about {minutes:.0f} minutes left", file=sys.stderr)
+
+
+def samples(name: str, rows: int) -> tuple[int, int]:
+    """Return how many logs of so many rows are in a first sample, and in a second."""
+    if name == "alarms":
+        return 50, 500
+    return 250 if rows <= 4000 else 100 if rows < 200_000 else 30, 1000 if rows <= 20_000 else 400
 
 
 def main() -> None:
@@ -188,10 +217,10 @@ def main() -> None:
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--table", choices=("estimates", "alarms"))
     parser.add_argument("--only", default="", help="rates")
-    parser.add_argument("--least", type=int, default=100, help="logs of a cell of the table")
+    parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
     asked = parser.parse_args()
     if asked.table:
-        return table(asked.table, asked.only, asked.least)
+        return table(asked.table, asked.only, asked.done)
     for name in asked.logs.split(","):
         for line in covered(name, asked.repetitions, asked.seeds):
             print(line, flush=True)

@@ -145,7 +145,7 @@ WALLS = (
     Wall((f"{A}.audits.views",), (f"{A}.audits.claims", f"{A}.audits.pairs", f"{A}.base", *PUBLIC_MATHS)),
     Wall((f"{A}.audits.bounds",), (f"{A}.audits.claims", f"{A}.base", *PUBLIC_MATHS), GYM),
     Wall((f"{A}.audits",), (PRIVACY, f"{A}.base", f"{A}.faces", *ZOO, E), GYM),
-    # experiments: study -> drawing -> analysis -> running, schema -> jobs -> store -> the ground
+    # experiments: study -> views -> results -> running, schema -> jobs -> store -> the ground
     Wall((X,), (X, f"{A}.faces", f"{A}.playing.board", f"{E}.files"), BENCH | NUMBERS),
     Wall((f"{X}.tuning", f"{X}.compare"), (X, *ZOO, f"{A}.base", E), BENCH | NUMBERS, lazily=frozenset({"optuna"})),
     Wall(GROUND, (*GROUND, *ZOO, f"{A}.base", E), BENCH | NUMBERS),
@@ -159,36 +159,28 @@ WALLS = (
         lazily=frozenset({"dask", "distributed"}),
     ),
     Wall(
-        (f"{X}.analysis",),
+        (f"{X}.results",),
         (f"{X}.running", f"{X}.schema", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
         BENCH | NUMBERS,
     ),
     Wall(
-        (f"{X}.drawing",),
+        (f"{X}.views",),
         (
-            f"{X}.analysis",
-            f"{X}.running",
-            f"{X}.schema",
-            f"{X}.jobs",
-            f"{X}.store",
+            *(f"{X}.{room}" for room in ("results", "running", "schema", "jobs", "store")),
             *GROUND,
             *ZOO,
             f"{A}.base",
+            f"{A}.playing.board",
             f"{PRIVACY}.accounting",
             E,
         ),
-        BENCH | NUMBERS,
-    ),
-    Wall(
-        (f"{X}.report",),
-        (f"{X}.drawing", f"{X}.analysis", f"{X}.schema", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
         BENCH | NUMBERS,
         lazily=frozenset({"vl_convert"}),
     ),
     Wall(
         (f"{X}.suite",),
         (
-            *(f"{X}.{room}" for room in ("report", "drawing", "analysis", "schema", "jobs", "store")),
+            *(f"{X}.{room}" for room in ("views", "results", "schema", "jobs", "store")),
             *GROUND,
             *ZOO,
             f"{A}.faces",
@@ -262,12 +254,10 @@ CROSSINGS = {
     "privbandit_agents.experiments.store.deep": "from privbandit_agents.experiments.jobs.trial import Trial",
     "privbandit_agents.experiments.jobs.deep": "from privbandit_agents.experiments.running.engine import Engine",
     "privbandit_agents.experiments.running.deep": "from privbandit_agents.experiments.schema.sweep import Sweep",
-    "privbandit_agents.experiments.schema.deep": "from privbandit_agents.experiments.analysis.cells import Cells",
-    "privbandit_agents.experiments.analysis.deep": "from privbandit_agents.experiments.drawing import figures",
-    "privbandit_agents.experiments.report.deep": "from privbandit_agents.experiments.study import Study",
-    "privbandit_agents.experiments.drawing.report": "from privbandit_agents.experiments.report import page",
-    "privbandit_agents.experiments.drawing.deep": "from privbandit_agents.experiments.study import Study",
-    "privbandit_agents.experiments.drawing.other": "from privbandit_agents.cli.commands import app",
+    "privbandit_agents.experiments.schema.deep": "from privbandit_agents.experiments.results.cells import Cells",
+    "privbandit_agents.experiments.results.deep": "from privbandit_agents.experiments.views import figures",
+    "privbandit_agents.experiments.views.deep": "from privbandit_agents.experiments.study import Study",
+    "privbandit_agents.experiments.views.other": "from privbandit_agents.cli.commands import app",
     "privbandit_agents.experiments.jobs.audit": "from privbandit_agents.audits.registry import game",
 }
 """An import across each wall, in a module that is nested in the room."""

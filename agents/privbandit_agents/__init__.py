@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from privbandit_agents.base.shuffling import ShuffleAgent
     from privbandit_agents.classifiers import AgentClassifier
     from privbandit_agents.cli.cost import cost
-    from privbandit_agents.experiments.analysis.load import load_results
-    from privbandit_agents.experiments.analysis.ranks import ranks
     from privbandit_agents.experiments.compare import compare
-    from privbandit_agents.experiments.drawing.plots import plot_along, plot_frontier, plot_regret
+    from privbandit_agents.experiments.results.files import load_results
+    from privbandit_agents.experiments.results.ranks import ranks
+    from privbandit_agents.experiments.views.plots import plot_along, plot_frontier, plot_regret
     from privbandit_agents.logs.estimates import dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
@@ -141,10 +141,10 @@ _homes = {
     ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``
     ".cli.cost": "cost",
-    ".experiments.analysis.load": "load_results",
-    ".experiments.analysis.ranks": "ranks",
+    ".experiments.results.files": "load_results",
+    ".experiments.results.ranks": "ranks",
     ".experiments.compare": "compare",
-    ".experiments.drawing.plots": "plot_along plot_frontier plot_regret",
+    ".experiments.views.plots": "plot_along plot_frontier plot_regret",
 }
 
 __all__ += privacy.__all__

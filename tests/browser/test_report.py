@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from browsing import DESKTOP, OVERLAPS, PHONE, chromium, opened, serious, too_wide
 from made_up import sweep
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.report.page import library, write_report
+from privbandit_agents.experiments.results.frame import as_frame
+from privbandit_agents.experiments.views.page import library, write_report
 
 pytestmark = pytest.mark.slow
 FOCUSED = """(() => {

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from browsing import DESKTOP, chromium, opened
 from made_up import sweep
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.analysis.means import write_means
+from privbandit_agents.experiments.results.frame import as_frame
+from privbandit_agents.experiments.views.board import write_means
 
 pytestmark = pytest.mark.slow
 

@@ -34,7 +34,7 @@ from privbandit_agents import load as load_agent
 from privbandit_agents import save as save_agent
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
-from privbandit_agents.experiments.analysis.load import load_trials
+from privbandit_agents.experiments.results.files import load_trials
 from privbandit_agents.experiments.store.results import Finished, encode, read_result
 from privbandit_agents.privacy import PrivacyBudgetExceeded
 from privbandit_agents.testing.runs import same_parts, without_generators

@@ -58,7 +58,7 @@ scales: {smoke: {horizon: 40, seeds: 2}}
 variants: {bold: {agent: linucb, agent.alpha: 1}}
 figures:
   - {name: regret, log: xy, fit: true, curves: [
-      {function: "privbandit_agents.experiments.drawing.curves:power", exponent: 0.5, label: sqrt(T)}]}
+      {function: "privbandit_agents.experiments.views.curves:power", exponent: 0.5, label: sqrt(T)}]}
   - {name: dims, x: env.dim, y: ratio, lines: agent}
 statements:
   - {says: It learns., where: here, measure: {mean: {variant: bold, env.dim: 3, y: ratio}}, at_most: 2}

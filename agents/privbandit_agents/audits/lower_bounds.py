@@ -26,7 +26,7 @@ def audit(
     game: Game,
     runs: int,
     rng: Generator,
-    confidence: float = 0.95,
+    confidence: float = 0.999,
     pilot: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> AuditResult:
@@ -45,7 +45,7 @@ def audit(
         game: the worlds.
         runs: fresh runs of each world, >= 20.
         rng: of everything.
-        confidence: in (0, 1).
+        confidence: in (0, 1); at most a share 1 - confidence of claims that are kept is refuted.
         pilot: pilot runs of each world; default: ``pilot_runs(runs)``.
         on_progress: called with the number of runs done, of both worlds and both kinds.
     """
@@ -124,7 +124,7 @@ def power(
     truth: Game,
     runs: int,
     rng: Generator,
-    confidence: float = 0.95,
+    confidence: float = 0.999,
     repeats: int = 50,
     on_progress: Callable[[int], None] = lambda done: None,
     times: int = 1,

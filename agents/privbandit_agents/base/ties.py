@@ -16,7 +16,8 @@ from privbandit_agents.base.rows import Uniforms
 
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
-FEW = 40
+FLOAT64 = np.dtype(np.float64)
+FEW = 8
 """So many values are quicker looked through as a list."""
 ROUNDING = 2.0**-40
 """By what share of the largest value others may be less and count as equal; 2^-18 of floats of 32 bits."""
@@ -73,32 +74,43 @@ def best(values: Array, ties: Ties) -> Any:
         ties: of the agent; it says which arms are present.
     """
     present = ties.present
-    if values.ndim == 1 and present is None and values.itemsize == 8:
-        place = values.argmax()
-        if 1 < values.size <= FEW:
-            others = values.tolist()
-            top = others[place]
-            others.sort()
-            alone = others[-2] < top * (LESS if top > 0 else MORE)  # false if one is NaN
-        else:
-            alone = np.count_nonzero(values >= floor(values[place])) == 1
-        if alone:
-            ties.users += 1
-            return place
-    users = values.size // values.shape[-1]
     shown = values if present is None else np.where(present, values, -math.inf)
+    if values.ndim == 1:
+        if shown.dtype is FLOAT64:
+            arm = shown.argmax()
+            if 1 < shown.size <= FEW:
+                others = shown.tolist()
+                top = others[arm]
+                others.sort()
+                second = others[-2]
+            else:
+                rest = shown.copy()
+                top = rest.item(arm)
+                rest[arm] = -math.inf
+                second = rest.item(rest.argmax())
+            if second < top * (LESS if top > 0 else MORE):  # false if one is NaN
+                ties.users += 1
+                return arm
+        equal = np.flatnonzero(largest(values, present))
+        arm = equal[int(ties.of(1)[0] * len(equal))] if len(equal) > 1 else equal[0]
+        ties.users += 1
+        return arm
+    users = values.size // values.shape[-1]
     chosen = shown.argmax(axis=-1)
     least = floor(shown.reshape(users, -1)[np.arange(users), chosen.ravel()]).reshape(*chosen.shape, 1)
-    if np.count_nonzero(shown >= least) != users or np.isnan(least).any():
-        equal = largest(values, present)
-        nth = np.floor(ties.of(users).reshape(chosen.shape) * equal.sum(axis=-1))[..., None]
-        chosen = (equal.cumsum(axis=-1) > nth).argmax(axis=-1)
+    if np.count_nonzero(shown < least) != shown.size - users:  # nothing is less than NaN
+        several = largest(values, present)
+        nth = np.floor(ties.of(users).reshape(chosen.shape) * several.sum(axis=-1))[..., None]
+        chosen = (several.cumsum(axis=-1) > nth).argmax(axis=-1)
     ties.users += users
     return chosen
 
 
 def largest(values: Array, present: Array | None = None) -> Bools:
     """Return which arms have the largest value, shape (..., K); all that are present if there is none."""
+    top = values.max(axis=-1, keepdims=True)
+    if present is None and not np.isnan(top).any():
+        return np.asarray(np.greater_equal(values, floor(top), order="C"))  # sums do not depend on how values lie
     here = np.ones(values.shape, bool) if present is None else np.asarray(present, bool)
     there = here & ~np.isnan(values)
     equal = there & (values >= floor(np.where(there, values, -math.inf).max(axis=-1, keepdims=True)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import ddot, dger
 
 from privbandit_agents.base.agent import Action, Agent, Array, Feedback, Space, arms_or_context, n_arms, no_context
 from privbandit_agents.base.arms import played
@@ -56,12 +56,12 @@ class Ridge:
 
     def score_all(self, x: Array) -> Array:
         """Return x M for every group and x of shape (..., d): shape (..., G, d + 1)."""
-        scored = np.atleast_2d(x) @ self.matrices  # one product a group
+        scored = (x if x.ndim > 1 else x[None]) @ self.matrices  # one product a group
         return scored[:, 0] if x.ndim == 1 else scored.swapaxes(0, 1)
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. Unusable observations are ignored."""
-        if not (abs(reward) <= LIMIT and x.dot(x) <= LIMIT**2):
+        if not (abs(reward) <= LIMIT and ddot(x, x) <= LIMIT**2):  # that of numpy warns of what overflows
             warn_of_ignored()
             return
         add(self.matrices[group].T, x, scored, scored[:-1], reward)
@@ -124,18 +124,17 @@ class RidgeAgent(InTurn, Agent[R]):
             features = self.features(context)
             scored = self.scored(features)
             self.last = context, features, scored
-            random = self.draw(*context.shape[: context.ndim - len(self.context_shape)])
+            random = self.draw(*features.shape[:-2])
             return self.choose(features, scored[..., :-1], scored[..., -1], random)
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         last, features, scored = self.last
         self.forget()
         if context is last and scored.ndim == 2 and type(action) is np.int64 and isinstance(feedback, float):
-            with np.errstate(over="ignore", invalid="ignore"):
-                if self.shared_context:
-                    self.regression.learn(features[0], scored[action], feedback, int(action))
-                else:
-                    self.regression.learn(features[action], scored[action], feedback)
+            if self.shared_context:
+                self.regression.learn(features[0], scored[action], feedback, int(action))
+            else:
+                self.regression.learn(features[action], scored[action], feedback)
             return
         contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -14,11 +14,8 @@ from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms,
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, NonNegative, Settings
-from privbandit_agents.base.ties import best, largest
+from privbandit_agents.base.ties import best, floor
 from privbandit_agents.privacy.vectors import LIMIT
-
-FIRST = 1e300
-"""The index of an arm that nobody was given: above all others."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class UCB1(Agent[Config]):
     def begin(self) -> None:
         arms = n_arms(self.action_space)
         self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
-        self.index, self.arm = np.full(arms, FIRST), -1 if arms > 1 else 0
+        self.index, self.arm = np.ones(arms), -1 if arms > 1 else 0
         self.users, self.left = 0, 1
 
     def select_action(self, context: Array) -> Action:
@@ -66,7 +63,7 @@ class UCB1(Agent[Config]):
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         _, actions, rewards = self.records_of(context, action, feedback)
         for arms, answers in blocks(self.frozen_rounds, actions, rewards):
-            self._learn(arms, answers, np.ones(len(answers), np.int64))
+            self._learn(arms, answers, np.ones(len(answers)))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -74,28 +71,30 @@ class UCB1(Agent[Config]):
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         _, arms, rewards = self.records_of(contexts, actions, feedback)
-        self._learn(arms, rewards, np.asarray(counts))
+        self._learn(arms, rewards, np.asarray(counts, np.float64))
 
     def _learn(self, arms: Array, rewards: Array, counts: Array) -> None:
         """Add users of one run, and choose the next arm if it ends."""
         usable = (arms >= 0) & (np.abs(rewards) <= LIMIT)
-        if not usable.all():
-            warn_of_ignored()
-        np.add.at(self.sums, arms[usable], rewards[usable] * counts[usable])
-        np.add.at(self.pulls, arms[usable], counts[usable])
         users = int(counts.sum())
+        if np.count_nonzero(usable) < len(usable):
+            warn_of_ignored()
+            arms, rewards, counts = arms[usable], rewards[usable], counts[usable]
+        np.add.at(self.sums, arms, rewards * counts)
+        np.add.at(self.pulls, arms, counts)
         self.users += users
         self.left -= users
         if not self.left:
             self.index = self._optimistic()
-            arms = np.flatnonzero(largest(self.index))
+            arms = np.flatnonzero(self.index >= floor(self.index.max()))
             self.arm, pulls = int(arms[0]) if len(arms) == 1 else -1, int(self.pulls[arms[0]])
             self.left = 1 if len(arms) > 1 else next_change(pulls, self.config.growth) - pulls
 
     def _optimistic(self) -> Array:
-        pulls = np.maximum(self.pulls, 1)
-        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / pulls)
-        return np.where(self.pulls == 0, FIRST, self.sums / pulls + bonus)
+        if np.count_nonzero(self.pulls) < len(self.pulls):
+            return np.asarray(self.pulls == 0, np.float64)  # those that nobody was given are ahead of all others
+        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / self.pulls)
+        return np.asarray(self.sums / self.pulls + bonus)
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean reward of every arm so far, shape (m, K); 1/2 of those that nobody was given."""

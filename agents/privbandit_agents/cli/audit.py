@@ -4,7 +4,7 @@ import functools
 import json
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +21,12 @@ from rich.console import Console
 from privbandit_agents.audits.claims import AuditResult, Claim, Game
 from privbandit_agents.audits.lower_bounds import audit, plays, power_of_less_noise
 from privbandit_agents.audits.lower_bounds import power as power_by_runs
-from privbandit_agents.experiments.drawing.style import save
-from privbandit_agents.experiments.report.glance import CLAIM, FOUND, REFUTED, RIGHT, Glance
 from privbandit_agents.experiments.running.progress import LATE, Steps, duration
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.text import paragraph, strong, table
 from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_agents.experiments.views.audits import CLAIM, FOUND, REFUTED, RIGHT, Audit
+from privbandit_agents.experiments.views.style import save
 from privbandit_envs.files import atomic
 
 STRONGER = 1.25
@@ -336,33 +336,33 @@ def draw_audit(found: Found, path: Path, formats: Sequence[str] = (), curve: boo
 
 def picture(found: Found, curve: bool = False) -> Figure:
     """Return the verdict on one scale; below it, if asked for, the error rates beside those that the claim allows."""
-    result, glance = found.result, Glance.of(numbers_of(found))
-    both = curve or glance is None
+    result, seen = found.result, Audit.model_validate_json(json.dumps(numbers_of(found)))
+    both = curve or seen.found is None
     figure = Figure(figsize=(5.6, 6.8) if both else (5.6, 1.9), layout="constrained", dpi=150)
     above, *below = figure.subplots(2, 1, height_ratios=(1, 3.4)) if both else [figure.subplots()]
     verdict = "the claim is REFUTED" if result.refuted else "not refuted, which proves nothing"
     figure.suptitle(textwrap.fill(f"{result.name}: {verdict}", 56), x=0.01, ha="left", fontweight="bold", fontsize=12)
-    if glance is None:
+    if seen.found is None:
         above.remove()
     else:
-        draw_scale(above, glance, result)
+        draw_scale(above, seen.found, seen.shares, result)
     for axes in below:
         draw_trade_off(axes, found)
     return figure
 
 
-def draw_scale(axes: Axes, glance: Glance, result: AuditResult) -> None:
+def draw_scale(axes: Axes, share: float, power: Mapping[float, float], result: AuditResult) -> None:
     """Draw the finding as a bar, the claim as an upright line, and the power at some multiples of the claim."""
-    right = max(RIGHT, 1.05 * min(glance.found, 50.0))  # pictures end at 50 times the claim
-    axes.barh(0, min(glance.found, right), height=0.5, color=REFUTED if glance.refuted else FOUND)
+    right = max(RIGHT, 1.05 * min(share, 50.0))  # pictures end at 50 times the claim
+    axes.barh(0, min(share, right), height=0.5, color=REFUTED if result.refuted else FOUND)
     axes.axvline(1, color=CLAIM, linewidth=2.5)
     axes.set_title(f"found: {bound_text(result)}\nclaimed: {claim_text(result.claim)}", loc="left", fontsize=9)
-    for times, share in glance.power.items():
+    for times, found in power.items():
         axes.plot(
-            times, 0, "o", color=CLAIM, markerfacecolor=(*to_rgb(CLAIM), share), markersize=9, markeredgewidth=1.2
+            times, 0, "o", color=CLAIM, markerfacecolor=(*to_rgb(CLAIM), found), markersize=9, markeredgewidth=1.2
         )
-        axes.annotate(f"{share:.0%}", (times, 0.42), ha="center", fontsize=9, color=CLAIM)
-    what = "epsilon over the claim" + ("; dots: how many audits refute it there" if glance.power else "")
+        axes.annotate(f"{found:.0%}", (times, 0.42), ha="center", fontsize=9, color=CLAIM)
+    what = "epsilon over the claim" + ("; dots: how many audits refute it there" if power else "")
     axes.set(xlim=(0, right), ylim=(-0.5, 0.9), yticks=[], xlabel=what)
     axes.spines[["top", "right", "left"]].set_visible(False)
 

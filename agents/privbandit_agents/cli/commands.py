@@ -1,4 +1,4 @@
-"""What each command does; ``cli/grammar.py`` has its options."""
+"""What each command does; ``cli/grammar.py`` has its options, which come as one object."""
 
 import os
 import re
@@ -7,10 +7,12 @@ import shutil
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +32,9 @@ from privbandit_agents.experiments.usage import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from privbandit_agents.experiments.drawing.style import Look
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
+    from privbandit_agents.experiments.views.style import Look
 
 
 @cache
@@ -74,11 +76,8 @@ def command(arguments: Sequence[str]) -> int:
     if verb not in grammar.VERBS:
         hint = grammar.near(verb, grammar.VERBS)
         raise UsageError(f"no command is called {verb[:60]!r}{hint}; `privbandit --help` shows all.")
-    if verb == "data":
-        from privbandit_agents.cli.data import prepare
-
-        return prepare(rest)
-    return int(DO[verb](**grammar.parsed(verb, rest)) or 0)
+    known = grammar.VERBS[verb]
+    return int(resolve_name(known.run)(rest if known.own else Namespace(**grammar.parsed(verb, rest))) or 0)
 
 
 def app(arguments: Sequence[str] | None = None) -> None:
@@ -103,7 +102,7 @@ def app(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code)
 
 
-def list_all(what: str | None, notion: str | None, plays: str | None) -> None:
+def list_all(given: Namespace) -> None:
     """Print what to take first, or lists, of agents those of a notion of privacy and a family; these imply agents.
 
     Raises:
@@ -113,12 +112,12 @@ def list_all(what: str | None, notion: str | None, plays: str | None) -> None:
     from privbandit_agents.zoo.entries import FAMILIES
     from privbandit_envs.validate import one_of
 
-    what = what or ("agents" if notion or plays else "")
+    what = given.what or ("agents" if given.notion or given.plays else "")
     with usage_errors("list"):
-        kinds = lists(notion, plays)
+        kinds = lists(given.notion, given.plays)
         one_of((*kinds, "all"), what=what or "all")
-        one_of(NOTIONS, notion=notion or NOTIONS[0])
-        one_of(FAMILIES, plays=plays or next(iter(FAMILIES)))
+        one_of(NOTIONS, notion=given.notion or NOTIONS[0])
+        one_of(FAMILIES, plays=given.plays or next(iter(FAMILIES)))
     if not what:
         print(*overview(), "", sep="\n")
         return
@@ -126,154 +125,108 @@ def list_all(what: str | None, notion: str | None, plays: str | None) -> None:
         print(*kinds[kind](), "", sep="\n")
 
 
-def show_page(name: str) -> None:
+def show_page(given: Namespace) -> None:
     from privbandit_agents.cli.manual import page
 
     with usage_errors("show"):
-        lines = list(page(name))
+        lines = list(page(given.name))
     print(*lines, sep="\n")
 
 
-def new(kind: str, name: str) -> None:
+def new(given: Namespace) -> None:
     from privbandit_agents.cli.new import begin
 
     with usage_errors("new"):
-        first, *further = begin(kind, name, Path())
+        first, *further = begin(given.kind, given.name, Path())
     print(*paragraph(first), *(grammar.folded(command.strip()) for command in further), sep="\n")
 
 
-def run(
-    experiment: str | None,
-    env: list[str] | None,
-    agent: list[str] | None,
-    users: int | None,
-    seeds: str | None,
-    set: list[str] | None,
-    out: Path | None,
-    jobs: int | None,
-    checkpoints: int | None,
-    title: str,
-    size: str | None,
-    font: float | None,
-    format: list[str] | None,
-    keep: bool,
-) -> int:
+def run(given: Namespace) -> int:
     from privbandit_agents.experiments.names import short
     from privbandit_agents.experiments.schema.sweep import named_sweep, override, pairs_sweep
     from privbandit_agents.experiments.schema.yaml_text import from_yaml
 
-    if experiment is not None:
-        if env or agent:
+    if given.experiment is not None:
+        if given.env or given.agent:
             raise UsageError("give either an experiment or --env and --agent, not both.")
-        chosen = named_sweep(experiment)
+        chosen = named_sweep(given.experiment)
     else:
-        chosen = pairs_sweep(env or [], agent or [])
-    check_users(users)
+        chosen = pairs_sweep(given.env or [], given.agent or [])
+    check_users(given.users)
     with usage_errors("--seeds"):
-        given = {"horizon": users, "seeds": None if seeds is None else from_yaml(seeds), "checkpoints": checkpoints}
-    engine = engine_of("loky", jobs, None, 60.0, keep)
-    trials = override(chosen, set or [], **given).trials()
-    folder = out or Path("runs") / (experiment or short(trials[0].env))
-    return execute(trials, folder, engine, look=look_of(title, size, font, format))
+        seeds = None if given.seeds is None else from_yaml(given.seeds)
+    fields = {"horizon": given.users, "seeds": seeds, "checkpoints": given.checkpoints}
+    engine = engine_of(given)
+    trials = override(chosen, given.set or [], **fields).trials()
+    folder = given.out or Path("runs") / (given.experiment or short(trials[0].env))
+    return execute(trials, folder, engine, look=look_of(given))
 
 
-def log_users(
-    env: str,
-    agent: str,
-    out: Path,
-    users: int | None,
-    share: float | None,
-    seed: int,
-    draws: int,
-    set: list[str] | None,
-) -> int:
+def log_users(given: Namespace) -> int:
     from privbandit_agents.cli.logs import written
     from privbandit_agents.experiments.schema.sweep import override, pairs_sweep
 
-    check_users(users)
+    check_users(given.users)
     with usage_errors("--seed"):
-        given = {"horizon": users, "seeds": [seed]}
-    (trial,) = override(pairs_sweep([env], [agent]), set or [], **given).trials()
-    return written(trial, share, draws, out)
+        fields = {"horizon": given.users, "seeds": [given.seed]}
+    (trial,) = override(pairs_sweep([given.env], [given.agent]), given.set or [], **fields).trials()
+    return written(trial, given.share, given.draws, given.out)
 
 
-def cost_of(
-    file: Path,
-    action: str,
-    reward: str,
-    propensity: str | None,
-    person: str | None,
-    features: str | None,
-    epsilon: str,
-    notions: str | None,
-    model: str,
-    users: int | None,
-    seeds: int,
-    out: Path | None,
-    jobs: int | None,
-) -> int:
+def cost_of(given: Namespace) -> int:
     from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.store.locks import only_one
     from privbandit_agents.logs.record import Log
 
-    check_users(users)
-    if seeds < 2:
-        raise UsageError(f"--seeds must be an integer >= 2; got {seeds}.")
-    folder = out or Path("runs") / f"cost-{file.stem}"
+    check_users(given.users)
+    if given.seeds < 2:
+        raise UsageError(f"--seeds must be an integer >= 2; got {given.seeds}.")
+    folder = given.out or Path("runs") / f"cost-{given.file.stem}"
     check_results(folder)
     with usage_errors("--epsilon"):
-        budgets = [float(text) for text in epsilon.split(",")]
-    chosen = None if features is None else [name.strip() for name in features.split(",")]
-    columns = {"action": action, "reward": reward, "propensity": propensity, "person": person, "features": chosen}
+        budgets = [float(text) for text in given.epsilon.split(",")]
+    features, notions = (
+        None if text is None else [name.strip() for name in text.split(",")] for text in (given.features, given.notions)
+    )
+    columns = {key: getattr(given, key) for key in ("action", "reward", "propensity", "person")}
     with usage_errors("cost"):
-        log = Log.from_table(file, **columns)  # type: ignore[arg-type]
-    engine = engine_of("loky", jobs, None, 60.0, False)
-    wanted = None if notions is None else [name.strip() for name in notions.split(",")]
+        log = Log.from_table(given.file, **columns, features=features)
+    engine, title = engine_of(given), f"What privacy would cost: {given.file.name}"
     with only_one(folder, "cost"):
         found = cost(
-            log, budgets, wanted, out=folder, seeds=seeds, users=users, model=model, engine=engine, err=err(),
-            title=f"What privacy would cost: {file.name}",
+            log, budgets, notions, out=folder, seeds=given.seeds, users=given.users, model=given.model, engine=engine,
+            err=err(), title=title,
         )  # fmt: skip
     print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
     return found.code
 
 
-def score_of(
-    name: str | None,
-    epsilon: float,
-    quick: bool,
-    references: bool,
-    out: Path | None,
-    engine: str,
-    address: str | None,
-    jobs: int | None,
-    keep: bool,
-) -> int:
+def score_of(given: Namespace) -> int:
     from privbandit_agents.experiments.names import folder_name
 
-    if name is None and not references:
+    name = given.name
+    if name is None and not given.references:
         raise UsageError("score needs an agent, such as `privbandit score jdp-linucb`, or --references.")
-    kind = "-quick" * quick
-    folder = out or Path("runs") / ("references" if references else folder_name(f"score-{name}{kind}"))
-    where = engine_of(engine, jobs, address, 60.0, keep)
+    own = "references" if given.references else folder_name(f"score-{name}{'-quick' * given.quick}")
+    folder, where = given.out or Path("runs") / own, engine_of(given)
     check_results(folder)
     from privbandit_agents.cli.score import remake, score
 
-    if references:
+    if given.references:
         return remake([name] if name else [], folder, where, err())
-    return score(str(name), epsilon, quick, folder, where, console_out(), err())
+    return score(name, given.epsilon, given.quick, folder, where, console_out(), err())
 
 
-def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: str | None) -> int:
+def tune(given: Namespace) -> int:
     from privbandit_agents.experiments.jobs.job import one_thread
     from privbandit_agents.experiments.tuning import read_plan
     from privbandit_agents.experiments.tuning import tune as tuned
 
-    plan, folder = read_plan(file), out or Path("runs") / file.stem
+    plan, folder = read_plan(given.file), given.out or Path("runs") / given.file.stem
     check_results(folder)
     with one_thread():
-        where = None if engine == "loky" and jobs is None else engine_of(engine, jobs, address, 60.0, False)
-        told = tuned(plan, folder, engine=where)
+        alone = given.engine == "loky" and given.jobs is None
+        told = tuned(plan, folder, engine=None if alone else engine_of(given))
     for name, found in (told["final"] or {}).items():
         gave = f"failed: {found['error']}"
         if "regret" in found:
@@ -293,102 +246,82 @@ def tune(file: Path, out: Path | None, jobs: int | None, engine: str, address: s
     return UNFINISHED if failed or told["lost"] or not told["final"] else 0
 
 
-def sweep(
-    file: Path,
-    out: Path | None,
-    engine: str,
-    address: str | None,
-    jobs: int | None,
-    shard: str | None,
-    set: list[str] | None,
-    save_every: float,
-    title: str,
-    size: str | None,
-    font: float | None,
-    format: list[str] | None,
-    keep: bool,
-) -> int:
+def sweep(given: Namespace) -> int:
     from privbandit_agents.experiments.schema.sweep import override, read_sweep
 
-    chosen = read_sweep(file)
-    trials = override(chosen, set).trials(file.name) if set else chosen.trials(file.name)
-    where = engine_of(engine, jobs, address, save_every, keep)
-    i, slash, n = ("1/1" if shard is None else shard).partition("/")
+    chosen = read_sweep(given.file)
+    trials = (override(chosen, given.set) if given.set else chosen).trials(given.file.name)
+    where = engine_of(given)
+    i, slash, n = ("1/1" if given.shard is None else given.shard).partition("/")
     short_enough = max(len(i), len(n)) < 10
     if not (slash and short_enough and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
-        raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {shard!r}.")
+        raise UsageError(f"--shard must be i/n with 1 <= i <= n < 10^9, such as 2/8; got {given.shard!r}.")
     mine = trials[int(i) - 1 :: int(n)]
-    return execute(mine, out or Path("runs") / file.stem, where, trials, look_of(title, size, font, format))
+    return execute(mine, given.out or Path("runs") / given.file.stem, where, trials, look_of(given))
 
 
-def reproduce(
-    name: str,
-    scale: str,
-    out: Path | None,
-    engine: str,
-    address: str | None,
-    jobs: int | None,
-    set: list[str] | None,
-    save_every: float,
-    size: str | None,
-    font: float | None,
-    format: list[str] | None,
-    keep: bool,
-) -> int:
+def reproduce(given: Namespace) -> int:
     from privbandit_agents.experiments.study import carry_out, prepare
 
-    if set and out is None:
+    if given.set and given.out is None:
         raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
-    where = engine_of(engine, jobs, address, save_every, keep)
-    study = prepare(name, scale, set or ())
-    folder = out or study.folder
+    where = engine_of(given)
+    study = prepare(given.name, given.scale, given.set or ())
+    folder = given.out or study.folder
     check_results(folder)
-    return carry_out(study, folder, where, console_out(), err(), look_of("", size, font, format))
+    return carry_out(study, folder, where, console_out(), err(), look_of(given))
 
 
-def report(
-    folder: Path,
-    out: Path | None,
-    audits: list[Path] | None,
-    speed: bool,
-    title: str,
-    size: str | None,
-    font: float | None,
-    format: list[str] | None,
-) -> int:
-    from privbandit_agents.cli.pages import write_page
-    from privbandit_agents.experiments.analysis.load import load_trials
+def report(given: Namespace) -> int:
+    from privbandit_agents.experiments.results.files import load_trials
     from privbandit_agents.experiments.running.progress import forecast
     from privbandit_agents.experiments.study import again, show
 
-    look = look_of(title, size, font, format)
-    if out is None and (code := again(folder, console_out(), look)) is not None:
+    folder, look = given.folder, look_of(given)
+    if given.out is None and (code := again(folder, console_out(), look)) is not None:
         return code
     with usage_errors("report"):
         trials = load_trials(folder, pace=forecast("reading", err()))
-    if out is not None:
-        return write_page(trials, folder, out, audits, title)
-    return show(trials, folder, console_out(), err(), look, speed)
+    if given.out is None:
+        return show(trials, folder, console_out(), err(), look, given.speed)
+    # the page
+    from privbandit_agents.experiments.results.frame import as_frame
+    from privbandit_agents.experiments.views.audits import audit_files
+    from privbandit_agents.experiments.views.page import write_report
+    from privbandit_envs.files import streams
+
+    places = [folder, folder / "audit", Path("runs/audit")] if given.audits is None else given.audits
+    audits = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
+    title = given.title or f"Results of {folder.resolve().name}"
+    lost = unwritten(given.out, {"the page": partial(write_report, as_frame(trials), given.out, title, audits)})
+    print(*(lost or [f"page: {given.out}"]), sep="\n", file=sys.stderr if lost or streams(given.out) else sys.stdout)
+    return UNFINISHED if lost else 0
 
 
-def frontier(
-    folder: Path, out: Path | None, title: str, size: str | None, font: float | None, format: list[str] | None
-) -> int:
-    from privbandit_agents.cli.pages import draw_frontier
-    from privbandit_agents.experiments.analysis.load import load_results
-
-    look = look_of(title, size, font, format)
-    with usage_errors("frontier"):
-        return draw_frontier(load_results(folder, final=True), out or folder / "frontier.png", look, out is not None)
-
-
-def look_of(title: str, size: str | None, font: float | None, formats: list[str] | None) -> "Look":
-    """Check the options of figures and return them as a look."""
+def frontier(given: Namespace) -> int:
     import matplotlib
 
-    from privbandit_agents.experiments.drawing.style import FORMATS, Look
+    from privbandit_agents.experiments.results.files import load_results
+    from privbandit_agents.experiments.views.plots import plot_frontier
+    from privbandit_agents.experiments.views.style import save
+
+    look, path = look_of(given), given.out or given.folder / "frontier.png"
+    with usage_errors("frontier"), matplotlib.rc_context(look.text):
+        figure = plot_frontier(load_results(given.folder, final=True), title=look.title, size=look.size)
+        # links are followed if the user named the file
+        lost = unwritten(path, {"the figure": partial(save, figure, path, look.formats, given.out is not None)})
+    print(*(lost or [f"figure: {path.with_suffix('.png')}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
+    return UNFINISHED if lost else 0
+
+
+def look_of(given: Namespace) -> "Look":
+    """Check the options of figures and return them as a look; a command may lack some."""
+    import matplotlib
+
+    from privbandit_agents.experiments.views.style import FORMATS, Look
     from privbandit_envs.validate import one_of
 
+    title, size, font, formats = (getattr(given, key, None) for key in ("title", "size", "font", "format"))
     with usage_errors("--format"):
         kinds = tuple(one_of(FORMATS, format=one) for one in formats or [])
     if "pgf" in kinds and shutil.which(latex := matplotlib.rcParams["pgf.texsystem"]) is None:
@@ -396,11 +329,11 @@ def look_of(title: str, size: str | None, font: float | None, formats: list[str]
     if font is not None and not 4 <= font <= 40:
         raise UsageError(f"--font must be points between 4 and 40, such as 8; got {font:g}.")
     if size is None:
-        return Look(title, None, kinds, font)
+        return Look(title or "", None, kinds, font)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", size)
     if not found or not all(1 <= float(text) <= 50 for text in found.groups()):
         raise UsageError(f"--size must be inches WxH between 1x1 and 50x50, such as 6x4; got {size[:60]!r}.")
-    return Look(title, (float(found[1]), float(found[2])), kinds, font)
+    return Look(title or "", (float(found[1]), float(found[2])), kinds, font)
 
 
 def check_users(users: int | None) -> None:
@@ -409,69 +342,55 @@ def check_users(users: int | None) -> None:
         raise UsageError(f"--users must be an integer >= 1; got {users}.")
 
 
-def engine_of(kind: str, jobs: int | None, address: str | None, save_every: float, keep: bool) -> "Engine":
+def engine_of(given: Namespace) -> "Engine":
+    """Check the options of where jobs run; a command may lack some."""
     from privbandit_agents.experiments.fields import at_most
     from privbandit_agents.experiments.running.engine import Engine
     from privbandit_envs.validate import positive
 
+    how = {"engine": "loky", "jobs": None, "address": None, "save_every": 60.0, "keep": False, **vars(given)}
     with usage_errors("--jobs"):
-        jobs = None if jobs is None else at_most(1000, jobs=jobs)
+        jobs = None if how["jobs"] is None else at_most(1000, jobs=how["jobs"])
     with usage_errors("--save-every"):
-        positive(save_every=save_every)
+        positive(save_every=how["save_every"])
     with usage_errors("--engine"):
-        return Engine(kind, jobs, address, save_every=save_every, keep=keep)
+        return Engine(how["engine"], jobs, how["address"], save_every=how["save_every"], keep=how["keep"])
 
 
-def audit_target(
-    name: str,
-    epsilon: float,
-    delta: float | None,
-    runs: int | None,
-    effort: str,
-    calibration: str,
-    env: str | None,
-    answers: str,
-    set: list[str] | None,
-    seed: int,
-    confidence: float,
-    power: bool,
-    curve: bool,
-    out: Path,
-    format: list[str] | None,
-) -> int:
+def audit_target(given: Namespace) -> int:
     from privbandit_agents.experiments.fields import at_most
 
-    formats = look_of("", None, None, format).formats
+    name, formats, calibration = given.name, look_of(given).formats, given.calibration
     with usage_errors("--runs"):
-        runs = None if runs is None else at_most(10**8, runs=runs)
+        runs = None if given.runs is None else at_most(10**8, runs=given.runs)
     with usage_errors("audit"):
         from rich.text import Text
 
         from privbandit_agents.audits.registry import WATCH, games, stronger
         from privbandit_agents.cli import audit
 
-        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "calibration": calibration, "effort": effort}
-        asked["config"], world = audit.settings_of(name, set or [])
-        asked["env"] = {**({"id": env} if env else {}), **world} or None
-        asked["answers"] = [float(one) for one in answers.split(",") if one.strip()]
+        asked: dict[str, Any] = {key: getattr(given, key) for key in ("epsilon", "delta", "calibration", "effort")}
+        asked["config"], world = audit.settings_of(name, given.set or [])
+        asked["env"] = {**({"id": given.env} if given.env else {}), **world} or None
+        asked["answers"] = [float(one) for one in given.answers.split(",") if one.strip()]
         truths = partial(stronger, name, **asked)
         with err().status(Text(f"pilot runs of {name}")):
             played = games(name, **asked)
         if not played:
             print(f"{name}: no game has power over its noise. What watches it: {WATCH}, by check_agent({name!r}, ENV).")
             return 0
-        found = audit.audited(played, truths, power, runs, seed, confidence, err())
+        found = audit.audited(played, truths, given.power, runs, given.seed, given.confidence, err())
     if not found:
         raise KeyboardInterrupt
-    print(*audit.colored(audit.verdict(found, confidence)), sep="\n")
+    print(*audit.colored(audit.verdict(found, given.confidence)), sep="\n")
     lost = []
     for one in found:
         print("", *audit.result_lines(one, calibration), sep="\n")
         called = re.split(r"[/\\]", one.game.title)[-1]  # a file's address is no folder to write to
-        picture = out / f"{re.sub('[:, ]+', '-', called)}-{calibration}.png"
+        picture = given.out / f"{re.sub('[:, ]+', '-', called)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        drawn = partial(audit.draw_audit, one, picture, formats, curve)
-        missing = unwritten(out, {"the picture": drawn, "the numbers": numbers})
+        drawn = partial(audit.draw_audit, one, picture, formats, given.curve)
+        missing = unwritten(given.out, {"the picture": drawn, "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
     refuted = any(one.result.refuted for one in found)
@@ -511,10 +430,10 @@ def execute(
         whole: all trials, if ``trials`` are a shard of them.
         look: of figures.
     """
-    from privbandit_agents.experiments.drawing.style import Look
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board
+    from privbandit_agents.experiments.views.style import Look
 
     check_results(folder)
     whole = whole or trials
@@ -532,21 +451,3 @@ def execute(
     for line in told(failures):
         print(said(line), file=sys.stderr)
     return UNFINISHED if failures else code
-
-
-DO: dict[str, Callable[..., int | None]] = {
-    "list": list_all,
-    "show": show_page,
-    "run": run,
-    "report": report,
-    "frontier": frontier,
-    "sweep": sweep,
-    "reproduce": reproduce,
-    "audit": audit_target,
-    "cost": cost_of,
-    "score": score_of,
-    "tune": tune,
-    "log": log_users,
-    "new": new,
-}
-"""What each command of ``grammar.VERBS`` does with its options; ``data`` has commands of its own."""

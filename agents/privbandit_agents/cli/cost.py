@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privbandit_agents.cli.manual import deployment
-from privbandit_agents.experiments.drawing.style import DASHES, NOTIONS, PALETTE, empty_picture, save
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.results.statistics import Interval
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.text import paragraph, table
+from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, empty_picture, save
+from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.logs.estimates import snips
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Gap, Simulator, check_simulator, simulator
@@ -67,6 +69,16 @@ class Row:
     promise: str = ""
     deployed: str = ""
 
+    @property
+    def rewarded(self) -> str:
+        """The reward with its interval."""
+        return around(self.reward, self.half_width).said("{:.4f}".format)
+
+    @property
+    def kept(self) -> str:
+        """The share of the gain with its interval."""
+        return "" if math.isnan(self.gain) else around(self.gain, self.gain_half_width).said("{:.0%}".format)
+
 
 @dataclass(frozen=True)
 class Costs:
@@ -85,10 +97,9 @@ class Costs:
     code: int
 
     def __str__(self) -> str:
-        cells = [(row.name, interval(row), share(row), row.agent) for row in self.rows]
-        heads = ("policy", "reward per user", "gain kept", "agent")
         sentences = (headline(self.rows), *self.absent, verdict(self.gaps))
-        return "\n".join([*table(cells, heads), "", *(line for told in sentences for line in paragraph(told))])
+        told = (line for one in sentences for line in paragraph(one))
+        return "\n".join([*table_of(self.rows).lines(), "", *told])
 
 
 def cost(
@@ -285,12 +296,14 @@ def estimated(curves: Sequence[Floats], checkpoints: NDArray[Any], rows: int) ->
     return float(each.mean()), float(np.sqrt(sampled + seeded))
 
 
-def interval(row: Row) -> str:
-    return f"{row.reward:.4f} +- {row.half_width:.4f}"
+def around(mean: float, half_width: float) -> Interval[float]:
+    return Interval(mean, mean - half_width, mean + half_width)
 
 
-def share(row: Row) -> str:
-    return "" if math.isnan(row.gain) else f"{row.gain:4.0%} +- {row.gain_half_width:.0%}"
+def table_of(rows: Sequence[Row], title: str = "") -> Table:
+    columns = {"policy": "name", "reward per user": "rewarded", "gain kept": "kept", "agent": "agent"}
+    shown = [{key: getattr(row, key) for key in columns.values()} for row in rows]
+    return Table(shown, [Column(head, key, True) for head, key in columns.items()], title)
 
 
 def headline(rows: Sequence[Row]) -> str:
@@ -300,8 +313,8 @@ def headline(rows: Sequence[Row]) -> str:
         return "No private agent could be run."
     if math.isnan(private[0].gain):
         return (
-            f"This log cannot tell whether any choice of arms earns more than uniform play's {interval(rows[0])} per "
-            f"user: the best arm by the model, judged by rows that did not choose it, earns {interval(rows[-1])}."
+            f"This log cannot tell whether any choice of arms earns more than uniform play's {rows[0].rewarded} per "
+            f"user: the best arm by the model, judged by rows that did not choose it, earns {rows[-1].rewarded}."
         )
     near = min({row.epsilon for row in private if row.epsilon}, key=lambda epsilon: abs(math.log(epsilon)))
     kept = [f"{row.notion} privacy keeps {told_share(row)}" for row in private if row.epsilon == near]
@@ -313,7 +326,7 @@ def told_share(row: Row) -> str:
     """Return a share with its interval; a wide one on both sides of a half is none."""
     low, high = row.gain - row.gain_half_width, row.gain + row.gain_half_width
     wide = high - low > 0.3 and low <= 0.5 <= high  # widths and sides that answer no question
-    return f"{'a share that this log cannot tell, ' * wide}{share(row).strip()}"
+    return f"{'a share that this log cannot tell, ' * wide}{row.kept}"
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -394,11 +407,10 @@ def write_page(
     """Write the page: headline, table, figure, promises, grounds; it needs no other file."""
     picture = io.BytesIO()
     figure(rows).savefig(picture, format="png")
-    cells = [
-        f"<tr><td>{html.escape(row.name)}</td><td>{interval(row).replace('+-', '±')}</td>"
-        f"<td>{share(row).replace('+-', '±')}</td><td>{html.escape(row.agent)}</td></tr>"
-        for row in rows
-    ]
+    reading = (
+        f"Means over {users:,} users and {seeds} seeds, with 95 % intervals. The gain kept is (reward - uniform play) "
+        "/ (best arm - uniform play)."
+    )
     promises = [
         f"<li>{html.escape(row.name)} ({html.escape(row.agent)}): {html.escape(row.promise)}. May be deployed: "
         f"{html.escape(row.deployed)}.</li>"
@@ -408,10 +420,7 @@ def write_page(
     parts = {
         "title": html.escape(title),
         "headline": html.escape(headline(rows)),
-        "heads": "".join(f"<th>{head}</th>" for head in ("policy", "reward per user", "gain kept", "agent")),
-        "rows": "\n".join(cells),
-        "reading": f"Means over {users:,} users and {seeds} seeds, with 95 % intervals. The gain kept is (reward - "
-        "uniform play) / (best arm - uniform play).",
+        "table": table_of(rows, reading).html("What privacy would cost"),
         "figure": base64.b64encode(picture.getvalue()).decode(),
         "promises": "\n".join(promises),
         "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in (*grounds(gaps, made, log), *absent)),

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from privbandit_agents.cli import grammar
-from privbandit_agents.cli.grammar import opt
+from privbandit_agents.cli.grammar import counted, opt
 from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.running.progress import Lines
 from privbandit_agents.experiments.text import paragraph
@@ -27,22 +27,17 @@ if TYPE_CHECKING:
     from privbandit_envs.datasets.tables import PreparedTable
 
 GENERATED = "This is a generated sample, not real data."
-ROWS = grammar.Option(("--rows",), "Rows of each file.  [default: 500]", (), {"type": grammar.whole, "default": 500})
-SEED = opt("--seed", help="Seed of the sample.  [default: 0]", type=grammar.whole, default=0, metavar="N")
+ROWS = counted("--rows", help="Rows of each file.", default=500)
+SEED = counted("--seed", help="Seed of the sample.", default=0)
 NEW = opt("path", help="The file to write; it must not exist.", type=Path)
 EXPEDIA = [
     opt("path", help='train.csv of Kaggle\'s "Personalize Expedia Hotel Searches".', type=Path),
     grammar.output("The file to write.  [default: beside PATH, ending in .npz]"),
-    opt("--max-hotels", help="Hotels that are kept, those shown most.  [default: 124]", type=grammar.whole,
-        default=124, metavar="N"),
-    opt("--min-items", help="Of these, how many a search shows at least.  [default: 5]", type=grammar.whole, default=5,
-        metavar="N"),
-    opt("--ridge", help="Penalty of the choice model.  [default: 1]", type=grammar.real, default=1.0, metavar="R"),
-]  # fmt: skip
-SEARCHES = opt(
-    "--searches", help="Searches for the top destination.  [default: 1000]", type=grammar.whole, default=1000,
-    metavar="N",
-)  # fmt: skip
+    counted("--max-hotels", help="Hotels that are kept, those shown most.", default=124),
+    counted("--min-items", help="Of these, how many a search shows at least.", default=5),
+    grammar.number("--ridge", "R", "Penalty of the choice model.", 1.0),
+]
+SEARCHES = counted("--searches", help="Searches for the top destination.", default=1000)
 
 
 def prepare(given: Sequence[str]) -> int:

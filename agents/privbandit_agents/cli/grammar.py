@@ -22,6 +22,16 @@ EXITS = (
 ABOUT = "Benchmark contextual bandits, private and not."
 
 
+GROUPS = {
+    "find": "list show new",
+    "play": "run sweep reproduce tune",
+    "see": "report frontier",
+    "judge": "audit score cost",
+    "data": "log data",
+}
+"""The commands as the first screen groups them."""
+
+
 @dataclass(frozen=True)
 class Option:
     """An argument or an option of a command.
@@ -46,18 +56,26 @@ class Verb:
     Attributes:
         about: one line for the list of commands.
         text: its description, for its own help.
+        run: the function of its options, ``"module:name"``.
         options: its arguments and options.
         examples: commands that work as they stand, or with names of the reader's files.
+        own: whether the function parses the words itself.
     """
 
     about: str
     text: str
+    run: str
     options: Sequence[Option]
     examples: Sequence[str]
+    own: bool = False
 
 
 def opt(*names: str, help: str, hidden: Sequence[str] = (), **how: Any) -> Option:
-    return Option(names, help, tuple(hidden), how)
+    """Return an option; its help has the default."""
+    default = how.get("default")
+    plain = default in (None, "") or isinstance(default, bool)
+    shown = "" if plain else f"  [default: {format(default, 'g') if isinstance(default, float) else default}]"
+    return Option(names, help + shown, tuple(hidden), how)
 
 
 def whole(text: str) -> int:
@@ -85,67 +103,84 @@ def several(name: str, metavar: str, help: str) -> Option:
     return opt(name, help=f"{help}; may repeat.", action="append", metavar=metavar)
 
 
+def counted(*names: str, help: str, **how: Any) -> Option:
+    return opt(*names, help=help, type=whole, metavar="N", **how)
+
+
+def number(name: str, metavar: str, help: str, default: float | None = None) -> Option:
+    return opt(name, help=help, type=real, metavar=metavar, default=default)
+
+
+def word(name: str, metavar: str, help: str, **how: Any) -> Option:
+    return opt(name, help=help, metavar=metavar, **how)
+
+
+def flag(name: str, help: str) -> Option:
+    return opt(name, help=help, action="store_true")
+
+
 def output(help: str, **how: Any) -> Option:
     return opt("--out", "-o", help=help, hidden=("--output",), type=Path, metavar="PATH", **how)
 
 
+def users(default: str) -> Option:
+    return counted("--users", "-n", help=f"Users of each run.  [default: {default}]", hidden=("--horizon",))
+
+
 SET = several("--set", "KEY=VALUE", "A setting: env.KEY, agent.KEY, NAME.KEY, or a KEY that only one of them has")
-USERS = opt(
-    "--users", "-n", help="Users of each run.  [default: the environment's]", hidden=("--horizon",), type=whole,
-    metavar="N",
-)  # fmt: skip
-SEEDS = opt("--seeds", help="Number of seeds, or a list: 10, [3, 5].  [default: 1]", metavar="N")
-ENVS = several("--env", "ID", "Environment, such as privbandit/Linear-v0")
-AGENTS = several("--agent", "NAME", "Agent, or file.py:Class of yours")
+USERS = users("the environment's")
 OUT = output("Folder of the results.  [default: runs/...]")
-JOBS = opt("--jobs", help="Processes.  [default: one per core]", type=whole, metavar="N")
-KEEP = opt("--keep", help="Keep results of changed agents and environments.", action="store_true")
+JOBS = counted("--jobs", help="Processes.  [default: one per core]")
+KEEP = flag("--keep", "Keep results of changed agents and environments.")
+SEED = counted("--seed", help="Seed of environment and agent.", default=0)
 FORMATS = several("--format", "KIND", "Figures also as pdf, svg, eps, ps or pgf")
-ENGINE = opt("--engine", help="loky (this machine) or dask (a cluster).", default="loky", metavar="KIND")
-ADDRESS = opt("--address", help="Address of a Dask scheduler.  [default: a cluster on this machine]", metavar="URL")
-SAVE = opt(
-    "--save-every", help="Seconds between two snapshots of a run.  [default: 60]", type=real, default=60.0, metavar="S"
+SIZE = word("--size", "WxH", "Inches of the figure, such as 6x4.")
+FONT = number("--font", "PT", "Points of the text.  [default: 10; 8 if less than 5 inches wide]")
+TITLE = word("--title", "TEXT", "Title of the figure.", default="")
+LOOK = (SIZE, FONT, FORMATS)
+WHERE = (
+    word("--engine", "KIND", "loky (this machine) or dask (a cluster).", default="loky"),
+    word("--address", "URL", "Address of a Dask scheduler.  [default: a cluster on this machine]"),
 )
+SAVE = number("--save-every", "S", "Seconds between two snapshots of a run.", 60.0)
 FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=Path)
-SEED = opt("--seed", help="Seed of environment and agent.  [default: 0]", type=whole, default=0, metavar="N")
-TITLE = opt("--title", help="Title of the figure.", default="", metavar="TEXT")
-SIZE = opt("--size", help="Inches of the figure, such as 6x4.", metavar="WxH")
-FONT = opt("--font", help="Points of the text.  [default: 10; 8 if less than 5 inches wide]", type=real, metavar="PT")
+RUNS = "privbandit_agents.cli.commands"
 
 VERBS: dict[str, Verb] = {
     "list": Verb(
         "List environments, agents, experiments and data sets.",
         "List environments and the agents to take first, or everything of one kind.",
+        f"{RUNS}:list_all",
         [
             opt("what", help="envs, agents, experiments, targets, datasets or all.", nargs="?"),
-            opt("--notion", help="Only agents of this privacy: none, local, shuffle, joint, reward.", metavar="KIND"),
-            opt("--plays", help="Only agents that play linear, sparse, assortments, labels or clicks.", metavar="KIND"),
+            word("--notion", "KIND", "Only agents of this privacy: none, local, shuffle, joint, reward."),
+            word("--plays", "KIND", "Only agents that play linear, sparse, assortments, labels or clicks."),
         ],
         ["privbandit list", "privbandit list all", "privbandit list agents --notion joint --plays linear"],
     ),
     "show": Verb(
         "Show the manual page of a name.",
         "Show the manual page of a name: description, guarantee, settings and their meaning.",
+        f"{RUNS}:show_page",
         [opt("name", help="An agent, environment, experiment, data set or audit target.")],
         ["privbandit show jdp-linucb", "privbandit show Linear-v0"],
     ),
     "run": Verb(
         "Run agents in environments, or the demo.",
         "Run agents in environments, or the demo; finished runs are not run again.",
+        f"{RUNS}:run",
         [
             opt("experiment", help="demo: private and other agents on four families.", nargs="?"),
-            ENVS,
-            AGENTS,
+            several("--env", "ID", "Environment, such as privbandit/Linear-v0"),
+            several("--agent", "NAME", "Agent, or file.py:Class of yours"),
             USERS,
-            SEEDS,
+            word("--seeds", "N", "Number of seeds, or a list: 10, [3, 5].  [default: 1]"),
             SET,
             OUT,
             JOBS,
-            opt("--checkpoints", help="Points of a regret curve.  [default: 200]", type=whole, metavar="N"),
+            counted("--checkpoints", help="Points of a regret curve.  [default: 200]"),
             TITLE,
-            SIZE,
-            FONT,
-            FORMATS,
+            *LOOK,
             KEEP,
         ],
         [
@@ -157,6 +192,7 @@ VERBS: dict[str, Verb] = {
     "report": Verb(
         "Draw the figure and the table of a folder, or write a page.",
         "Draw the figure and the table of all results in a folder; with --out, write a page that a browser opens.",
+        f"{RUNS}:report",
         [
             FOLDER,
             output("Write an HTML page to this file."),
@@ -167,36 +203,33 @@ VERBS: dict[str, Verb] = {
                 type=Path,
                 metavar="FOLDER",
             ),
-            opt("--speed", help="Users a second in the table.", action="store_true"),
+            flag("--speed", "Users a second in the table."),
             TITLE,
-            SIZE,
-            FONT,
-            FORMATS,
+            *LOOK,
         ],
         ["privbandit report runs/demo", "privbandit report runs/demo --out demo.html"],
     ),
     "frontier": Verb(
         "Draw regret against epsilon.",
         "Draw regret against epsilon of a folder's agents, with uniform play and the best agent without privacy.",
-        [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, SIZE, FONT, FORMATS],
+        f"{RUNS}:frontier",
+        [FOLDER, output("A PNG.  [default: FOLDER/frontier.png]"), TITLE, *LOOK],
         ["privbandit frontier runs/demo --out frontier.png"],
     ),
     "sweep": Verb(
         "Run all trials of a file.",
         "Run all trials of a file; the same command resumes after an interruption.",
+        f"{RUNS}:sweep",
         [
             opt("file", help="YAML: envs, agents, seeds; see docs/sweeps.md.", type=Path),
             OUT,
-            ENGINE,
-            ADDRESS,
+            *WHERE,
             JOBS,
-            opt("--shard", help="i/n: only the i-th of n parts of the trials.", metavar="I/N"),
+            word("--shard", "I/N", "i/n: only the i-th of n parts of the trials."),
             SET,
             SAVE,
             TITLE,
-            SIZE,
-            FONT,
-            FORMATS,
+            *LOOK,
             KEEP,
         ],
         ["privbandit sweep examples/linear.yaml --out runs/linear"],
@@ -204,23 +237,18 @@ VERBS: dict[str, Verb] = {
     "reproduce": Verb(
         "Run an experiment and check its statements.",
         "Run an experiment, check its statements, draw its figures; exit 1 if a verdict is unexpected.",
+        f"{RUNS}:reproduce",
         [
             opt("name", help="An experiment (privbandit list experiments), or a YAML file of yours."),
-            opt(
-                "--scale",
-                help="paper (decides), quick (fewer seeds) or smoke (decides nothing). [default: paper]",
-                default="paper",
-                metavar="SCALE",
+            word(
+                "--scale", "SCALE", "paper (decides), quick (fewer seeds) or smoke (decides nothing).", default="paper"
             ),
             OUT,
-            ENGINE,
-            ADDRESS,
+            *WHERE,
             JOBS,
             SET,
             SAVE,
-            SIZE,
-            FONT,
-            FORMATS,
+            *LOOK,
             KEEP,
         ],
         ["privbandit reproduce lpct-fig4 --scale smoke", "privbandit reproduce examples/epsilon.yaml"],
@@ -229,37 +257,22 @@ VERBS: dict[str, Verb] = {
         "Bound a target's epsilon from below.",
         "Run a mechanism or an agent in two worlds that differ in one user, and bound epsilon from below; exit 1 if "
         "the claim is refuted.",
+        f"{RUNS}:audit_target",
         [
             opt("name", help="A mechanism, a private agent, or file.py:Class of yours."),
-            opt("--epsilon", help="Claimed epsilon.  [default: 1]", type=real, default=1.0, metavar="E"),
-            opt("--delta", help="Claimed delta, if there is one.  [default: by target]", type=real, metavar="D"),
-            opt("--runs", help="Fresh runs of each world.  [default: by game]", type=whole, metavar="N"),
-            opt(
-                "--effort",
-                help="quick, normal or long: how many users are served.  [default: normal]",
-                default="normal",
-                metavar="HOW",
-            ),
-            opt("--calibration", help="correct or published.  [default: correct]", default="correct", metavar="KIND"),
-            opt("--env", help="Environment of an agent.  [default: the first it plays]", metavar="ID"),
-            opt("--answers", help="Further answers to try, comma-separated.", default="", metavar="A,A"),
+            number("--epsilon", "E", "Claimed epsilon.", 1.0),
+            number("--delta", "D", "Claimed delta, if there is one.  [default: by target]"),
+            counted("--runs", help="Fresh runs of each world.  [default: by game]"),
+            word("--effort", "HOW", "quick, normal or long: how many users are served.", default="normal"),
+            word("--calibration", "KIND", "correct or published.", default="correct"),
+            word("--env", "ID", "Environment of an agent.  [default: the first it plays]"),
+            word("--answers", "A,A", "Further answers to try, comma-separated.", default=""),
             SET,
-            opt("--seed", help="Seed of the audit.  [default: 0]", type=whole, default=0, metavar="N"),
-            opt(
-                "--confidence",
-                help="Confidence of all lower bounds together.  [default: 0.999]",
-                type=real,
-                default=0.999,
-                metavar="P",
-            ),
-            opt(
-                "--power",
-                help="Report the power of the audit.",
-                action=argparse.BooleanOptionalAction,
-                default=True,
-            ),
-            opt("--curve", help="Draw error rates below the verdict.", action="store_true"),
-            output("Folder of the pictures and numbers.  [default: runs/audit]", default=Path("runs/audit")),
+            counted("--seed", help="Seed of the audit.", default=0),
+            number("--confidence", "P", "Confidence of all lower bounds together.", 0.999),
+            opt("--power", help="Report the power of the audit.", action=argparse.BooleanOptionalAction, default=True),
+            flag("--curve", "Draw error rates below the verdict."),
+            output("Folder of the pictures and numbers.", default=Path("runs/audit")),
             FORMATS,
         ],
         [
@@ -271,27 +284,19 @@ VERBS: dict[str, Verb] = {
     "cost": Verb(
         "Estimate the cost of privacy from a log of decisions.",
         "Make a world of a log, let private agents play it, and write a page: reward, share of the gain kept, promise.",
+        f"{RUNS}:cost_of",
         [
             opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
-            opt("--action", help="Column of the arm that was taken.", required=True, metavar="COLUMN"),
-            opt("--reward", help="Column of the reward, such as a click.", required=True, metavar="COLUMN"),
-            opt("--propensity", help="Column of the arm's probability.  [default: estimated]", metavar="COLUMN"),
-            opt("--person", help="Column of the person, if people return.", metavar="COLUMN"),
-            opt("--features", help="Context columns, comma-separated.  [default: all others]", metavar="COLUMNS"),
-            opt("--epsilon", help="Budgets, comma-separated.  [default: 0.3,1,3]", default="0.3,1,3", metavar="E,E"),
-            opt("--notions", help="joint, shuffle, local, reward.  [default: all with an agent]", metavar="KINDS"),
-            opt(
-                "--model", help="Reward model: auto, logistic, trees.  [default: auto]", default="auto", metavar="KIND"
-            ),
-            opt(
-                "--users",
-                "-n",
-                help="Users of each run.  [default: the log's]",
-                hidden=("--horizon",),
-                type=whole,
-                metavar="N",
-            ),
-            opt("--seeds", help="Runs of each agent, 2 or more.  [default: 8]", type=whole, default=8, metavar="N"),
+            word("--action", "COLUMN", "Column of the arm that was taken.", required=True),
+            word("--reward", "COLUMN", "Column of the reward, such as a click.", required=True),
+            word("--propensity", "COLUMN", "Column of the arm's probability.  [default: estimated]"),
+            word("--person", "COLUMN", "Column of the person, if people return."),
+            word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
+            word("--epsilon", "E,E", "Budgets, comma-separated.", default="0.3,1,3"),
+            word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
+            word("--model", "KIND", "Reward model: auto, logistic, trees.", default="auto"),
+            users("the log's"),
+            counted("--seeds", help="Runs of each agent, 2 or more.", default=8),
             output("Folder of the page.  [default: runs/cost-...]"),
             JOBS,
         ],
@@ -300,16 +305,14 @@ VERBS: dict[str, Verb] = {
     "score": Verb(
         "Score an agent by the suite and compare it with the references.",
         "Let an agent play the suite's tasks, check and audit it, and write a sheet that compares it with references.",
+        f"{RUNS}:score_of",
         [
             opt("name", help="An agent, or file.py:Class of yours; none with --references: all.", nargs="?"),
-            opt(
-                "--epsilon", help="Budget of the ranks: 0.5, 1 or 4.  [default: 1]", type=real, default=1.0, metavar="E"
-            ),
-            opt("--quick", help="Two seeds and this budget alone, in minutes.", action="store_true"),
-            opt("--references", help="Remake what ships with the package.", action="store_true"),
+            number("--epsilon", "E", "Budget of the ranks: 0.5, 1 or 4.", 1.0),
+            flag("--quick", "Two seeds and this budget alone, in minutes."),
+            flag("--references", "Remake what ships with the package."),
             output("Folder of results and sheet.  [default: runs/score-...]"),
-            ENGINE,
-            ADDRESS,
+            *WHERE,
             JOBS,
             KEEP,
         ],
@@ -318,37 +321,27 @@ VERBS: dict[str, Verb] = {
     "tune": Verb(
         "Tune an agent's settings by a file.",
         "Search settings with Optuna, prune bad runs, and judge the best settings on held-out seeds.",
+        f"{RUNS}:tune",
         [
             opt("file", help="YAML: env, agent, search; see docs/howto/tuning.md.", type=Path),
             output("Folder of tuned.json.  [default: runs/...]"),
-            opt("--jobs", help="Processes, for the seeds of a trial at once.  [default: 1]", type=whole, metavar="N"),
-            ENGINE,
-            ADDRESS,
+            counted("--jobs", help="Processes, for the seeds of a trial at once.  [default: 1]"),
+            *WHERE,
         ],
         ["privbandit tune examples/tune.yaml --out runs/tuned"],
     ),
     "log": Verb(
         "Record a run with action propensities.",
         "Let an agent play, and write contexts, actions, rewards and the probability of every action.",
+        f"{RUNS}:log_users",
         [
-            opt("--env", help="Environment, such as privbandit/Linear-v0.", required=True, metavar="ID"),
-            opt("--agent", help="Agent, or file.py:Class of yours.", required=True, metavar="NAME"),
+            word("--env", "ID", "Environment, such as privbandit/Linear-v0.", required=True),
+            word("--agent", "NAME", "Agent, or file.py:Class of yours.", required=True),
             output("A file that ends in .npz, .parquet or .csv.", required=True),
             USERS,
-            opt(
-                "--share",
-                help="Share of users with a random action.  [default: as the agent plays]",
-                type=real,
-                metavar="P",
-            ),
+            number("--share", "P", "Share of users with a random action.  [default: as the agent plays]"),
             SEED,
-            opt(
-                "--draws",
-                help="Draws for propensities without a closed form.  [default: 1000]",
-                type=whole,
-                default=1000,
-                metavar="N",
-            ),
+            counted("--draws", help="Draws for propensities without a closed form.", default=1000),
             SET,
         ],
         ["privbandit log --env privbandit/Clicks-v0 --agent linucb --share 0.1 --out decisions.csv"],
@@ -356,6 +349,7 @@ VERBS: dict[str, Verb] = {
     "new": Verb(
         "Begin an environment, an agent, an audit or an experiment.",
         "Write a skeleton and its test, which passes, into the current folder; print the next commands.",
+        f"{RUNS}:new",
         [
             opt("kind", help="env, agent, local-agent, joint-agent, audit or experiment."),
             opt("name", help="Its name, such as mine or my-agent."),
@@ -365,11 +359,13 @@ VERBS: dict[str, Verb] = {
     "data": Verb(
         "Prepare real data for the environments.",
         "Prepare real data for the environments; without a name, list the data sets and how to get each.",
+        "privbandit_agents.cli.data:prepare",
         [],
         ["privbandit data", "privbandit data rice"],
+        own=True,
     ),
 }
-"""The commands, in the order in which a user needs them."""
+"""The commands."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -431,10 +427,10 @@ def fill(made: Parser, options: Sequence[Option]) -> None:
 
 def overview() -> str:
     """Return the help of the whole command."""
-    lines = [f"usage: privbandit COMMAND ...\n\n{ABOUT}\n", "commands:"]
-    lines += [f"  {name:10} {verb.about}" for name, verb in VERBS.items()]
+    lines = [f"usage: privbandit COMMAND ...\n\n{ABOUT}\n"]
+    for group, names in GROUPS.items():
+        lines += [f"{group}:", *(f"  {name:10} {VERBS[name].about}" for name in names.split()), ""]
     lines += [
-        "",
         "options:",
         "  --version     Print the version.",
         '  --completion  Complete in bash or zsh: eval "$(privbandit --completion)"',

@@ -14,17 +14,18 @@ from rich.console import Console
 from privbandit_agents.audits.registry import games, private
 from privbandit_agents.cli.audit import audited
 from privbandit_agents.cli.audit import verdict as verdict_of
-from privbandit_agents.experiments.drawing.style import save
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.suite.boards import READING
 from privbandit_agents.experiments.suite.records import Record, record_of, reference_file, references, write_references
-from privbandit_agents.experiments.suite.sheet import Sheet, as_text
+from privbandit_agents.experiments.suite.scores import READING
+from privbandit_agents.experiments.suite.sheet import Sheet, score_at
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
-from privbandit_agents.experiments.text import paragraph, table
+from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, sentence, unwritten, usage_errors
+from privbandit_agents.experiments.views.style import save
+from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.playing.play import play
 from privbandit_agents.testing import NotSeen, check_agent
 from privbandit_agents.zoo.auto import Auto
@@ -118,14 +119,9 @@ def lines_of(sheet: Sheet) -> Iterator[str]:
     for line in sheet.headlines():
         yield from paragraph(line)
     yield ""
-    rows = sheet.task_rows()
-    budgets = [key for key in (rows[0] if rows else {}) if key.startswith("at ")]
-    names = ["score" if one == f"at {OPEN}" else one.removeprefix("at ") for one in budgets]
-    heads = ["task", *names, "best reference", "its score"]
-    cells = [
-        [row["task"], *(as_text(row[one]) for one in budgets), row["best"], as_text(row["best_score"])] for row in rows
-    ]
-    yield from table(cells, heads, right={*range(1, 1 + len(budgets)), 2 + len(budgets)})
+    budgets = [column._replace(title=column.title.removeprefix("at ")) for column in sheet.budget_columns]
+    task, best = (Column(title, key, True) for title, key in (("task", "task"), ("best reference", "best")))
+    yield from Table(sheet.task_rows, [task, *budgets, best, Column("its score", score_at("best_score"))]).lines()
     yield ""
     for line in (sheet.conformance, sheet.audit, *sheet.promised(), sheet.speed()):
         yield from paragraph(line)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from privbandit_agents.faces import lazily
 
 if TYPE_CHECKING:
-    from privbandit_agents.experiments.analysis.load import load_results
     from privbandit_agents.experiments.jobs.trial import Outcome, Trial
+    from privbandit_agents.experiments.results.files import load_results
     from privbandit_agents.experiments.running.attempt import run_trial
 
 __all__ = ["Outcome", "Trial", "load_results", "run_trial"]
 
 __getattr__, __dir__ = lazily(
-    __name__, {".jobs.trial": "Outcome Trial", ".analysis.load": "load_results", ".running.attempt": "run_trial"}
+    __name__, {".jobs.trial": "Outcome Trial", ".results.files": "load_results", ".running.attempt": "run_trial"}
 )

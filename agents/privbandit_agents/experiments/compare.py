@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from privbandit_agents.base.agent import Agent, AnyAgent
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.analysis.ranks import ranks
 from privbandit_agents.experiments.jobs.catalogue import at_home
 from privbandit_agents.experiments.names import canonical
+from privbandit_agents.experiments.results.frame import as_frame
+from privbandit_agents.experiments.results.ranks import ranks
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.schema.sweep import Sweep, parse_sweep

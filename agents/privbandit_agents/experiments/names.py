@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,11 @@ def bare(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def rounded(value: float) -> str:
+    """Return a number to three digits or to an integer, whichever has more digits."""
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e15 else f"{value:.3g}"
+
+
 def short(env: str) -> str:
     """Return an environment's label without its namespace."""
     return re.sub(r"^[^(]*[/:]", "", env)
@@ -107,3 +112,27 @@ def folder_name(label: str) -> str:
     if len(text) <= longest:
         return text
     return f"{text[: longest - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+def world_text(env: str) -> str:
+    """Return an environment's label without its namespace, its settings after a space."""
+    return short(env).replace("(", " (", 1)
+
+
+def agent_text(agent: str, settings: Mapping[str, Any]) -> str:
+    """Return an agent's label: its name without its module, and settings after a space."""
+    return f"{agent.rpartition(':')[2]} {as_text(settings)}".strip()
+
+
+def without_settings(label: str, dropped: Collection[str], opening: str = " ") -> str:
+    """Return a label of an agent, or with ``opening="("`` of a world, without some of its settings."""
+    name, kept = settings_in(label, opening)
+    told = ", ".join(one for one in kept if one.partition("=")[0] not in dropped)
+    return f"{name}{opening}{told}{')' * opening.endswith('(')}" if told else name
+
+
+def settings_in(label: str, opening: str = " ") -> tuple[str, list[str]]:
+    """Return the name in a label, and its settings as ``as_text`` writes them."""
+    name, _, told = label.partition(opening)
+    inner = told.removesuffix(")") if opening.endswith("(") else told
+    return name, re.split(r", (?=\w+=)", inner) if inner else []

@@ -6,42 +6,25 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from numpy.random import default_rng
 from rich.console import Console
 
-from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.contests import (
-    Contest,
-    check_columns,
-    contest_lines,
-    contests,
-    write_contests,
-)
-from privbandit_agents.experiments.analysis.data import write_data, write_fits, write_trials
-from privbandit_agents.experiments.analysis.frame import as_frame
-from privbandit_agents.experiments.analysis.load import with_those_there
-from privbandit_agents.experiments.analysis.means import write_means
-from privbandit_agents.experiments.analysis.measures import Resolved, estimate, resolve
-from privbandit_agents.experiments.analysis.readings import Results
-from privbandit_agents.experiments.analysis.tables import (
-    shown,
-    summarise,
-    summarise_trials,
-    summary_table,
-    write_tables,
-)
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
-from privbandit_agents.experiments.drawing import figures
-from privbandit_agents.experiments.drawing.layout import Panel, completed, layout
-from privbandit_agents.experiments.drawing.pictures import draw_picture
-from privbandit_agents.experiments.drawing.style import Look, span
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
+from privbandit_agents.experiments.results.cells import Cells
+from privbandit_agents.experiments.results.contests import check_columns, contests
+from privbandit_agents.experiments.results.files import with_those_there, write_data
+from privbandit_agents.experiments.results.frame import as_frame, fit_frame, frame_of
+from privbandit_agents.experiments.results.measures import Resolved, estimate, resolve
+from privbandit_agents.experiments.results.readings import Results, by_cell
+from privbandit_agents.experiments.results.summary import summarise, summarise_trials
+from privbandit_agents.experiments.results.verdicts import judged, surprising
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, found_before, run_jobs
 from privbandit_agents.experiments.running.progress import forecast
@@ -56,12 +39,28 @@ from privbandit_agents.experiments.schema.figures import FigureSpec, Picture
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph, said
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
+from privbandit_agents.experiments.views.board import write_means
+from privbandit_agents.experiments.views.figures import draw_figure, draw_regret
+from privbandit_agents.experiments.views.layout import Panel, completed, layout
+from privbandit_agents.experiments.views.pictures import draw_picture
+from privbandit_agents.experiments.views.style import Look, span
+from privbandit_agents.experiments.views.table import Table, write_tables
+from privbandit_agents.experiments.views.tables import (
+    contest_lines,
+    contest_tables,
+    shown,
+    summary_table,
+    verdict_table,
+    write_contests,
+)
 from privbandit_agents.playing.board import write_overview
 from privbandit_envs.files import atomic, remove_leftovers
 
 ASKED = "experiment.json"
 """In the folder of an experiment: which one it is, at which scale."""
 LOOK = Look()
+Ended = Mapping[str, Finished]
+"""What jobs gave, by their names."""
 UNDECIDING = "This scale shows that everything runs; its few replications decide nothing."
 
 
@@ -184,27 +183,32 @@ def again(folder: Path, out: Console, look: Look) -> int | None:
     return concluded(study, found, [], folder, out, look)
 
 
-def concluded(study: Study, results: Results, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
+def concluded(study: Study, ended: Ended, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
     """Print tables and verdicts of a study's results, write them and draw figures; return the exit code."""
     out = told_to if study.decides else Console(quiet=True)
-    contested = {spec.name: contests(spec, study.cells, results) for spec in study.experiment.tables if results}
-    for table in chain.from_iterable(contested.values()):
-        tell(out, contest_lines(table))
+    results = by_cell(frame_in(study.jobs, ended))
+    contested = {
+        spec.name: contest_tables(contests(spec, study.cells, results), spec)
+        for spec in study.experiment.tables
+        if results
+    }
+    for spec in study.experiment.tables:
+        tell(out, contest_lines(contested.get(spec.name, ()), spec))
     verdicts = verdicts_of(study, results)
-    if verdicts:
-        tell(out, verdict_lines(verdict_table(verdicts, study.heading, study.decides)))
+    if verdicts.height:
+        tell(out, [*verdict_table(verdicts, study.heading).lines(), ""])
     pictures: list[Path] = []
-    lost = unwritten(folder, writers(study, results, contested, verdicts, folder, pictures, look))
+    lost = unwritten(folder, writers(study, ended, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])
     if not study.decides:
-        tell(told_to, paragraph(in_one_line(study, folder, len(results), len(pictures))))
-    reasons = [reason for found in results.values() for reason in found.reasons]
+        tell(told_to, paragraph(in_one_line(study, folder, len(ended), len(pictures))))
+    reasons = [reason for found in ended.values() for reason in found.reasons]
     idle = [f"no method could run: {reasons[0]}"] if reasons and None not in reasons else []
     problems = [*failed, *idle, *lost]
     for problem in problems:
         print(said(problem), file=sys.stderr)
-    against = study.decides and any(verdict.surprising for verdict in verdicts)
+    against = any(map(surprising, verdicts.iter_rows(named=True)))
     return AGAINST if against else UNFINISHED if problems else 0
 
 
@@ -225,9 +229,10 @@ def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
 
 def writers(
     study: Study,
+    ended: Ended,
     results: Results,
-    contested: Mapping[str, Sequence[Contest]],
-    verdicts: Sequence[Verdict],
+    contested: Mapping[str, Sequence[Table]],
+    verdicts: pl.DataFrame,
     folder: Path,
     pictures: list[Path],
     look: Look,
@@ -240,7 +245,7 @@ def writers(
 
     def draw(spec: FigureSpec, panels: Sequence[Panel]) -> None:
         path = folder / f"{spec.name}.png"
-        if figures.draw_figure(spec, panels, results, path, look, stamp):
+        if draw_figure(spec, panels, results, path, look, stamp):
             pictures.append(path)
 
     def illustrate(picture: Picture) -> None:
@@ -248,34 +253,31 @@ def writers(
         draw_picture(picture, path, look)
         pictures.append(path)
 
+    @cache
+    def whole() -> pl.DataFrame:
+        """Return the results of trials, and what else the folder has."""
+        return as_frame(with_those_there(list(ended.values()), folder))
+
     tasks: dict[str, Callable[[], object]] = {}
+    trials = study.jobs[0].kind == "trial"
     if results:
-        trials = study.jobs[0].kind == "trial"
-        tasks["the results"] = partial(write_results, study.jobs, results, folder)
+        fits = frame_in(study.jobs, ended)
+        tasks["the results"] = lambda: write_data(whole() if trials else fits.drop("cell", "place"), folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures:
-            tasks["the figure regret"] = lambda: figures.draw_regret(
-                list(results.values()), folder / "regret.png", look
-            )
+            tasks["the figure regret"] = lambda: draw_regret(list(ended.values()), folder / "regret.png", look)
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
-    if verdicts:
+    if verdicts.height:
         note = study.heading if study.decides else f"{study.heading}. {UNDECIDING}"
-        tasks["the verdicts"] = lambda: write_tables([verdict_table(verdicts, note, study.decides)], folder, "verdicts")
+        tasks["the verdicts"] = lambda: write_tables([verdict_table(verdicts, note)], folder, "verdicts")
     for spec, panels in study.figures:
         tasks[f"the figure {spec.name}"] = partial(draw, spec, panels)
     for picture in study.experiment.pictures:
         tasks[f"the picture {picture.name}"] = partial(illustrate, picture)
-    tasks["the board"] = lambda: write_mean_board(study.jobs, results, folder, pictures)
+    if results and trials:
+        tasks["the board"] = lambda: write_means(whole(), folder, pictures)
     return tasks
-
-
-def write_results(jobs: Sequence[Job], results: Results, folder: Path) -> None:
-    """Write what jobs gave, and what else the folder has, as data."""
-    if jobs[0].kind == "trial":
-        write_trials(with_those_there(list(results.values()), folder), folder)
-    else:
-        write_fits(jobs, results, folder)
 
 
 def write_board(jobs: Sequence[Job], folder: Path) -> None:
@@ -285,18 +287,17 @@ def write_board(jobs: Sequence[Job], folder: Path) -> None:
         write_overview(folder / TRIAL_EVENTS, specs)
 
 
-def write_mean_board(jobs: Sequence[Job], results: Results, folder: Path, pictures: Sequence[Path]) -> None:
-    """Write the board of means of all that the folder has; fits have none."""
-    if results and jobs[0].kind == "trial":
-        write_means(as_frame(with_those_there(list(results.values()), folder)), folder, pictures)
+def frame_in(jobs: Sequence[Job], ended: Ended) -> pl.DataFrame:
+    """Return the frame of jobs that were run; an empty one without any."""
+    if not ended or jobs[0].kind == "fit":
+        return fit_frame(jobs, ended)
+    return frame_of([ended[job.name] for job in jobs if job.name in ended])
 
 
-def verdicts_of(study: Study, results: Results) -> list[Verdict]:
+def verdicts_of(study: Study, results: Results) -> pl.DataFrame:
     """Return the verdict on every statement; each has a bootstrap of its own from the same seed."""
-    return [
-        Verdict(statement, estimate(resolved, results, default_rng(0)))
-        for statement, resolved in zip(study.experiment.statements, study.measures, strict=True)
-    ]
+    measured = [estimate(resolved, results, default_rng(0)) for resolved in study.measures]
+    return judged(study.experiment.statements, measured, study.decides)
 
 
 def show(
@@ -318,7 +319,7 @@ def show(
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(frame, folder),
         "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
-        "the figure": lambda: figures.draw_regret(
+        "the figure": lambda: draw_regret(
             trials, figure, look or Look(), forecast("drawing", err, "panels", pause=0.0)
         ),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),

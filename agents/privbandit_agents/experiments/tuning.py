@@ -9,30 +9,31 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
-from privbandit_agents.experiments.fields import MOST_ASKED, at_most
+from pydantic import Field, StrictInt, model_validator
+
+from privbandit_agents.experiments.fields import Model, Points, Positive
 from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import plain, unfinished
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
+from privbandit_agents.experiments.schema.validation import validated
 from privbandit_agents.experiments.schema.yaml_text import content_of
 from privbandit_agents.experiments.store.locks import only_one
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
 from privbandit_envs.files import atomic, remove_leftovers
-from privbandit_envs.validate import count, did_you_mean, shown
+from privbandit_envs.validate import shown
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
 
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The plan of a tuning.
+class Plan(Model):
+    """The plan of a tuning, as a file has it.
 
     Attributes:
         env: id of the environment.
@@ -46,38 +47,27 @@ class Plan:
         final: how many seeds the final table has, from 990 000 on.
         checkpoints: how often a run is held against the others, and may be given up.
         seed: of the search itself.
-
-    Raises:
-        ValueError: a value out of range, nothing to search, or a seed that both tunes and judges.
     """
 
     env: str
     agent: str
-    search: Mapping[str, Any]
-    horizon: int = 10_000
-    trials: int = 20
-    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    tuning: int = 3
-    final: int = 10
-    checkpoints: int = 10
-    seed: int = 0
+    search: dict[str, Any] = Field(min_length=1)
+    horizon: Positive = 10_000
+    trials: Points = 20
+    env_kwargs: dict[str, Any] = Field(default={})
+    config: dict[str, Any] = Field(default={})
+    tuning: Annotated[Points, Field(le=10_000)] = 3
+    final: Points = 10
+    checkpoints: Points = 10
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 0
 
-    def __post_init__(self) -> None:
-        count(horizon=self.horizon)
-        for name in ("trials", "tuning", "final", "checkpoints"):
-            at_most(MOST_ASKED, **{name: getattr(self, name)})
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be an integer in 0..2^32 - 1; got {shown(self.seed)}.")
-        if self.seeds("tuning").stop > (first := self.seeds("final").start):
-            most = first - self.seeds("tuning").start
-            raise ValueError(f"tuning must be at most {most:,}, or its seeds also judge; got {self.tuning}.")
-        if not isinstance(self.search, Mapping) or not self.search:
-            raise ValueError("search must list the settings and their ranges.")
+    @model_validator(mode="after")
+    def _searched(self) -> Self:
         for name, space in self.search.items():
             checked_space(name, space)
         if both := set(self.search) & set(self.config):
-            raise ValueError(f"{', '.join(sorted(both))} is searched and set; leave it out of one of them.")
+            raise ValueError(f"{', '.join(sorted(both))} is searched and set; leave it out of one of them")
+        return self
 
     def seeds(self, kind: str) -> range:
         """Return the seeds that tune, or those that judge."""
@@ -102,7 +92,7 @@ def checked_space(name: str, space: Any) -> None:
     whole = not ends.get("int") or (isinstance(low, int) and isinstance(high, int))
     if unknown or not switches or not whole or not numbers or not low < high or (ends.get("log") and low <= 0):  # type: ignore[operator]
         way_out = "a list of values, or low < high with log or int, true or false"
-        raise ValueError(f"search.{name} must be {way_out}; got {shown(space)}.")
+        raise ValueError(f"search.{name} must be {way_out}; got {shown(space)}")
 
 
 def read_plan(path: Path) -> Plan:
@@ -111,17 +101,8 @@ def read_plan(path: Path) -> Plan:
     Raises:
         UsageError: it is none; the message gives the place.
     """
-    given = content_of(path)
+    plan = validated(Plan, plain(content_of(path)), str(path))
     with usage_errors(str(path)):
-        if not isinstance(given, Mapping):
-            raise ValueError("a plan of tuning is a table: env, agent, search.")
-        names = list(Plan.__dataclass_fields__)
-        for key in given:
-            if key not in names:
-                raise ValueError(f"unknown key {key!r}{did_you_mean(str(key), names)}; there are {', '.join(names)}.")
-        if missing := [key for key in ("env", "agent", "search") if key not in given]:
-            raise ValueError(f"{' and '.join(missing)} must be given.")
-        plan = Plan(**plain(given))
         first = plan.trial(0, {name: first_of(space) for name, space in plan.search.items()})
         first.make_agent(first.make_env())
     return plan

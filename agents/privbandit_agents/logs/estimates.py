@@ -345,7 +345,7 @@ def in_turn(n: int) -> Steps:
 
 def predictions(log: Log, n_arms: int, steps: Steps, ridge: float = 1.0) -> Blocks:
     """Yield rows and their predictions for every arm by ridge regressions on other rows, shape (len(rows), K)."""
-    n, own = len(log), log.contexts.ndim == 3
+    n, own, span = len(log), log.contexts.ndim == 3, span_of(log)
     x = np.asarray(log.contexts, np.float64)
     x = x if own else np.hstack([x.reshape(n, -1), np.ones((n, 1))])
     for past, now in steps:
@@ -358,7 +358,7 @@ def predictions(log: Log, n_arms: int, steps: Steps, ridge: float = 1.0) -> Bloc
             arms = np.split(by_arm, np.bincount(actions, minlength=n_arms).cumsum()[:-1])
             lines = np.transpose([fitted(x[rows], log.rewards[rows] - mean, ridge) for rows in arms])
         for rows in np.array_split(now, len(now) // 4096 + 1):
-            yield rows, np.clip(mean + x[rows] @ lines, *span_of(log))
+            yield rows, np.clip(mean + x[rows] @ lines, *span)
 
 
 def fitted(x: Floats, y: Floats, ridge: float) -> Floats:

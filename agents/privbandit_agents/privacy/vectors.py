@@ -90,15 +90,18 @@ def svec(matrix: NDArray[Any]) -> Floats:
     return np.concatenate([diagonal, math.sqrt(2) * matrix[..., rows, columns]], axis=-1, dtype=np.float64)
 
 
+@cache
+def entries(dim: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return which number of an ``svec`` each entry of its matrix is, and how many times as large, (d, d) each."""
+    places, (rows, columns) = np.diag(np.arange(dim)), above_diagonal(dim)
+    places[rows, columns] = places[columns, rows] = dim + np.arange(len(rows))
+    return places, np.where(np.eye(dim, dtype=bool), 1.0, math.sqrt(2))
+
+
 def smat(vector: NDArray[Any]) -> Floats:
     """Return the symmetric matrix of an ``svec``: shape (..., d (d + 1) / 2) to (..., d, d)."""
-    dim = math.isqrt(2 * vector.shape[-1])
-    rows, columns = above_diagonal(dim)
-    matrix = np.zeros((*vector.shape[:-1], dim, dim))
-    matrix[..., rows, columns] = vector[..., dim:] / math.sqrt(2)
-    matrix += matrix.swapaxes(-1, -2)
-    matrix[..., range(dim), range(dim)] = vector[..., :dim]
-    return matrix
+    places, sizes = entries(math.isqrt(2 * vector.shape[-1]))
+    return np.asarray(vector[..., places] / sizes)
 
 
 def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:

@@ -10,7 +10,7 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.privacy.accounting.conversions import gaussian_mu
 from scipy.optimize import brentq
 
-LEVELS = (0.95, 0.99)
+LEVELS = (0.95, 0.999)
 
 
 Law = Callable[[int, int, Generator], Floats]

@@ -41,7 +41,7 @@ class Shifted(Game):
 def test_identical_worlds_refute_nothing(claim: Claim) -> None:
     """At 95 % confidence at most 5 of 100 may; a claim of next to nothing is refuted by any bound above 0."""
     gaussian = claim.rho is not None
-    refuted = sum(audit(Shifted(claim, 1.0, 0.0, gaussian), 500, rng(seed)).refuted for seed in range(100))
+    refuted = sum(audit(Shifted(claim, 1.0, 0.0, gaussian), 500, rng(seed), 0.95).refuted for seed in range(100))
     assert refuted <= 5
 
 
@@ -57,14 +57,14 @@ def test_identical_worlds_refute_nothing(claim: Claim) -> None:
 )
 def test_halved_noise_is_caught(played: Game, runs: int) -> None:
     """At 90 % power; of 100 audits fewer than 80 succeed with probability 0.002 then."""
-    assert sum(audit(played, runs, rng(seed), pilot=2000).refuted for seed in range(100)) >= 80
+    assert sum(audit(played, runs, rng(seed), 0.95, pilot=2000).refuted for seed in range(100)) >= 80
 
 
 @pytest.mark.wide
 def test_a_bound_is_valid_and_close() -> None:
-    bounds = [audit(Shifted(Claim(1.0), 1.0), 4000, rng(seed)).lower_bound for seed in range(60)]
+    bounds = [audit(Shifted(Claim(1.0), 1.0), 4000, rng(seed), 0.95).lower_bound for seed in range(60)]
     assert sum(bound > 1 for bound in bounds) <= 6 and np.median(bounds) > 0.75
-    gaussian = [audit(Shifted(Claim(1.0, 1e-5, 0.5), 1.0, gaussian=True), 4000, rng(seed)) for seed in range(60)]
+    gaussian = [audit(Shifted(Claim(1.0, 1e-5, 0.5), 1.0, gaussian=True), 4000, rng(seed), 0.95) for seed in range(60)]
     assert sum(verdict.refuted for verdict in gaussian) <= 6
     assert np.median([verdict.bound for verdict in gaussian]) > 0.4
 
@@ -77,7 +77,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("fliphat-peeling
 def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     floor = 0.85 if name in LOCAL or name == "laplace" else 0.8
     runs = 40_000 if floor == 0.85 else 100_000
-    assert floor <= audit(game(name, 1.0), runs, rng(), pilot=runs // 2).lower_bound <= 1.0
+    assert floor <= audit(game(name, 1.0), runs, rng(), 0.95, pilot=runs // 2).lower_bound <= 1.0
 
 
 @pytest.mark.wide_at("0.5-*")

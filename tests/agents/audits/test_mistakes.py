@@ -64,9 +64,9 @@ def test_mistakes_are_refuted_and_mended_agents_are_not(mistake: str, mended: bo
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS.LAWS)
 def test_honest_laws_are_refuted_no_more_often_than_is_said(name: str) -> None:
-    """Of 400 audits 33 at 95 % and 11 at 99 %, or more, have a chance below 0.003 at the stated rates."""
+    """Of 400 audits 34 at 95 % and 4 at 99.9 %, or more, have a chance below 0.003 at the stated rates."""
     found = LAWS.accusations([LAWS.law_game(name)], 400, 1000)
-    assert found[0.95] <= 33 and found[0.99] <= 11
+    assert found[0.95] <= 33 and found[0.999] <= 3
 
 
 def test_discrete_gaussian_noise_is_not_refuted_and_its_rho_is_not_overstated() -> None:

@@ -15,8 +15,8 @@ from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
 from privbandit_agents.base.agent import ONE_REWARD, SAME, Guarantee, LocalAgent, arms_with_features
 from privbandit_agents.cli import score
-from privbandit_agents.experiments.suite.boards import Board, boards_of
 from privbandit_agents.experiments.suite.records import references
+from privbandit_agents.experiments.suite.scores import Board, boards_in, scores_of
 from privbandit_agents.experiments.suite.tasks import load_suite
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
@@ -108,8 +108,8 @@ def test_boards_keep_the_promises_apart() -> None:
     whole = references()["ldp-greedy"]
     assert whole.notion == "local"
     mine = replace(whole, agent=NAME, notion="local-reward")
-    boards = set(boards_of(mine, suite))
-    assert boards and not boards & set(boards_of(whole, suite))
+    boards, others = (set(boards_in(scores_of({"one": one}, suite))) for one in (mine, whole))
+    assert boards and not boards & others
     assert Board("linear", "local-reward", "visit").title == "linear, local-reward privacy a visit"
 
 

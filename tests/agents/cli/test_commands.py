@@ -165,7 +165,7 @@ def test_the_table_is_shown_before_the_figure_is_drawn(tmp_path: Path, monkeypat
     def broken(*_: object) -> None:
         raise RuntimeError("no pencil")
 
-    monkeypatch.setattr("privbandit_agents.experiments.drawing.figures.draw_regret", broken)
+    monkeypatch.setattr("privbandit_agents.experiments.study.draw_regret", broken)
     shown = invoke(*LINEAR, "--agent", "uniform", "--horizon", "20", "--jobs", "1", "--out", str(tmp_path))
     assert str(shown.exception) == "no pencil" and "Linear-v0, 20 users" in shown.stdout
     assert (tmp_path / "table.md").exists()

@@ -11,18 +11,21 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
-from privbandit_agents.experiments.analysis.contests import Contest, contest, contest_lines, contest_table, starred
-from privbandit_agents.experiments.analysis.readings import FitReading, Results, Values, picks
-from privbandit_agents.experiments.analysis.tables import summarise
 from privbandit_agents.experiments.jobs.fit import Fit
+from privbandit_agents.experiments.results.contests import compared, contest, rank_sums
+from privbandit_agents.experiments.results.measures import estimate
+from privbandit_agents.experiments.results.readings import Reading, Results, Values, by_cell, picks
+from privbandit_agents.experiments.results.summary import summarise
+from privbandit_agents.experiments.results.verdicts import decision
 from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.experiments.schema.comparison import Worlds
 from privbandit_agents.experiments.schema.experiment import Experiment, parse_experiment
 from privbandit_agents.experiments.schema.figures import TableSpec
 from privbandit_agents.experiments.schema.measures import Pick
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.study import Study, carry_out, prepare, prepared, verdicts_of
+from privbandit_agents.experiments.study import Study, carry_out, frame_in, prepare, prepared, verdicts_of
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError
+from privbandit_agents.experiments.views.tables import contest_lines, contest_table
 from rich.console import Console
 
 Accuracy = Callable[[Fit, dict[str, Any]], float | None]
@@ -62,7 +65,7 @@ def made_up(made: Study, accuracy: Accuracy) -> Results:
             "seconds": np.where(np.isnan(np.array(found, float)), np.nan, 0.5),
         }
         results[fit.name] = Finished("fit", fit.spec, fit.settings, arrays, {"reasons": reasons})
-    return results
+    return by_cell(frame_in(made.jobs, results))
 
 
 def law(fit: Fit, point: dict[str, Any]) -> float:
@@ -75,9 +78,9 @@ def law(fit: Fit, point: dict[str, Any]) -> float:
 
 def value(measure: dict[str, Any], accuracy: Accuracy = law) -> float:
     made = study([{"measure": measure, "at_least": 0}])
-    (verdict,) = verdicts_of(made, made_up(made, accuracy))
-    assert verdict.measured.low == pytest.approx(verdict.measured.high)
-    return verdict.measured.value
+    row = verdicts_of(made, made_up(made, accuracy)).row(0, named=True)
+    assert row["low"] == pytest.approx(row["high"])
+    return float(row["measured"])
 
 
 # data sets that are here
@@ -114,7 +117,7 @@ def test_a_grid_of_pure_luck_is_best_above_the_truth_and_honest_at_it() -> None:
     results = made_up(made, luck)
     picking: list[Pick] = ["best", "honest"]
     best, honest = (
-        [float(FitReading(cell, pick=pick).read(results).mean[0]) for cell in made.cells] for pick in picking
+        [float(Reading(cell, "accuracy", pick=pick).read(results).mean[0]) for cell in made.cells] for pick in picking
     )
     grid = [len(cell.job.points) > 1 for cell in made.cells]
     assert all(b >= h if has else b == h for b, h, has in zip(best, honest, grid, strict=True))
@@ -125,9 +128,9 @@ def test_points_that_cannot_run_are_not_picked() -> None:
     made = study()
     results = made_up(made, lambda fit, point: None if point.get("depth") == 2 else law(fit, point))
     lpct = next(cell for cell in made.cells if cell.settings["method"] == "LPCT")
-    assert FitReading(lpct).read(results).point == {"depth": 1, "weight": 10}
-    assert FitReading(lpct, fixed={"depth": 2}).read(results).why == "too large."
-    assert FitReading(lpct, fixed={"depth": 3}).read(results).point == {"depth": 3, "weight": 10}
+    assert Reading(lpct, "accuracy").read(results).point == {"depth": 1, "weight": 10}
+    assert Reading(lpct, "accuracy", fixed={"depth": 2}).read(results).why == "too large."
+    assert Reading(lpct, "accuracy", fixed={"depth": 3}).read(results).point == {"depth": 3, "weight": 10}
 
 
 # statements
@@ -167,8 +170,9 @@ def test_luck_that_methods_share_does_not_blur_their_comparison() -> None:
         0.1
     )
     few = study([{"measure": {"difference": pair}, "at_least": 0}], "smoke")
-    (verdict,) = verdicts_of(few, made_up(few, law))
-    assert verdict.decision == "undecided (too few seeds for an interval)"
+    measured = [estimate(resolved, made_up(few, law), np.random.default_rng(0)) for resolved in few.measures]
+    assert decision(measured[0], 0, None) == "undecided (too few seeds for an interval)"
+    assert verdicts_of(few, made_up(few, law))["verdict"].to_list() == ["not decided"]
 
 
 @pytest.mark.parametrize(
@@ -266,10 +270,13 @@ def columns(*rows: list[float]) -> list[Values]:
     return [Values(np.arange(len(row)), np.array(row)[:, None], np.ones((len(row), 1))) for row in rows]
 
 
-def table(rows: list[list[Values]], competes: list[bool] | None = None) -> Contest:
-    n = len(rows[0])
-    names = [f"m{i}" for i in range(n)]
-    return Contest("t", [f"w{i}" for i in range(len(rows))], names, rows, np.array(competes or [True] * n), True)
+def table(rows: list[list[Values]], reference: tuple[str, ...] = ()) -> pl.DataFrame:
+    values = {f"w{i}": {f"m{j}": one for j, one in enumerate(row)} for i, row in enumerate(rows)}
+    return compared("t", values, reference)
+
+
+def marks(found: pl.DataFrame, key: str) -> list[list[bool]]:
+    return [rows[key].to_list() for rows in found.partition_by("data", maintain_order=True)]
 
 
 def test_marks_are_those_of_a_one_sided_wilcoxon_test() -> None:
@@ -278,29 +285,33 @@ def test_marks_are_those_of_a_one_sided_wilcoxon_test() -> None:
     behind = [0.8, 0.69, 0.58, 0.47, 0.36]
     barely = [0.89, 0.82, 0.65, 0.61, 0.5]
     found = table([columns(leader, behind, barely), columns(behind, leader, barely)])
-    assert_array_equal(found.best, [[True, False, False], [False, True, False]])
-    assert_array_equal(found.close, [[False, False, True], [False, False, True]])
+    assert marks(found, "best") == [[True, False, False], [False, True, False]]
+    assert marks(found, "close") == [[False, False, True], [False, False, True]]
     four = table([columns(leader[:4], behind[:4])])
-    assert_array_equal(four.close, [[False, True]])
-    words = contest_table(found).words
-    assert words["m0"][0] == "0.7000*" and words["m1"][0] == "0.5800" and words["m2"][0] == "0.6940'"
+    assert marks(four, "close") == [[False, True]]
+    assert contest_table(found, TableSpec(name="t")).cells[0] == ["w0", "0.7000*", "0.5800", "0.6940'"]
 
 
 def test_ranks_and_wins_by_hand() -> None:
     none = Values.nothing("too large.")
     rows = [columns([0.9], [0.8], [0.7]), columns([0.5], [0.6], [0.6]), [*columns([0.7], [0.9]), none]]
-    found = table(rows)
-    assert_array_equal(found.rank_sums, [1 + 3 + 2, 2 + 1.5 + 1, 3 + 1.5 + 3])
-    assert_array_equal(found.wins, [1, 2, 1])
-    assert found.reasons == ["m2 on w2: too large."] and contest_table(found).words["m2"][2] == "-"
-    reference = table(rows, [False, True, True])
-    assert_array_equal(reference.rank_sums[1:], [1 + 1.5 + 1, 2 + 1.5 + 2])
-    assert np.isnan(reference.rank_sums[0]) and reference.wins[0] == 0 and not reference.best[:, 0].any()
-    assert contest_table(reference).words["m0"].to_list() == ["0.9000", "0.5000", "0.7000", "", ""]
-    text = starred(found).markdown
-    assert (
-        r"| w0 | 0.9000\* | 0.8000" in text and "- m2 on w2: too large." in text and len(list(contest_lines(found))) > 7
-    )
+    found, spec = table(rows), TableSpec(name="t")
+    assert rank_sums(found) == {"m0": (1 + 3 + 2, 1), "m1": (2 + 1.5 + 1, 2), "m2": (3 + 1.5 + 3, 1)}
+    assert contest_table(found, spec).cells[2] == ["w2", "0.7000'", "0.9000*", "-"]
+    spec = TableSpec(name="t", reference=["m0"])
+    reference = table(rows, ("m0",))
+    assert rank_sums(reference, ("m0",)) == {"m1": (1 + 1.5 + 1, 3), "m2": (2 + 1.5 + 2, 1)}
+    assert not any(row[0] for row in marks(reference, "best"))
+    shown = contest_table(reference, spec)
+    assert [row[1] for row in shown.cells] == ["0.9000", "0.5000", "0.7000", "", ""]
+    text = contest_table(found, TableSpec(name="t")).markdown
+    assert r"| w0 | 0.9000\* | 0.8000" in text and "- m2 on w2: too large." in text
+    assert len(list(contest_lines([shown], spec))) > 7
+
+
+def test_nothing_that_ran_has_no_rank() -> None:
+    found = table([[Values.nothing("too large."), Values.nothing("too large.")]])
+    assert rank_sums(found) == {"m0": (0, 0), "m1": (0, 0)}
 
 
 def test_a_table_of_a_study_has_methods_without_a_budget_at_every_budget() -> None:
@@ -308,10 +319,10 @@ def test_a_table_of_a_study_has_methods_without_a_budget_at_every_budget() -> No
     results = made_up(made, law)
     spec = TableSpec(name="t", reference=["prune"])
     low, high = (contest(spec, made.cells, results, epsilon) for epsilon in (1, 4))
-    assert low.methods == ["LPCT", "prune", "public"] and low.worlds == ["n_public=10", "n_public=20"]
-    assert low.means[0].tolist() == pytest.approx([0.72, 0.62, 0.51])
-    assert high.means[0].tolist() == pytest.approx([0.75, 0.65, 0.51])
-    assert_array_equal(low.competes, [True, False, True])
+    assert low["method"].to_list() == 2 * ["LPCT", "prune", "public"] and low["data"][3] == "n_public=20"
+    assert low["mean"].to_list()[:3] == pytest.approx([0.72, 0.62, 0.51])
+    assert high["mean"].to_list()[:3] == pytest.approx([0.75, 0.65, 0.51])
+    assert not low.filter(method="prune")["best"].any()
 
 
 # runs

@@ -15,12 +15,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from privbandit_agents.experiments import Trial
 from privbandit_agents.experiments import study as studies
-from privbandit_agents.experiments.analysis.readings import Results
-from privbandit_agents.experiments.analysis.statistics import Interval, estimate_alone
-from privbandit_agents.experiments.analysis.tables import write_tables
-from privbandit_agents.experiments.analysis.verdicts import Verdict, verdict_lines, verdict_table
-from privbandit_agents.experiments.drawing.curves import power
-from privbandit_agents.experiments.drawing.figures import draw_figure, label_logarithms, lines_of, named
+from privbandit_agents.experiments.results.readings import Results, by_cell
+from privbandit_agents.experiments.results.statistics import Interval, estimate_alone
+from privbandit_agents.experiments.results.verdicts import decision, judged, surprising
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.experiments.schema.experiment import Scale, Scales, parse_experiment, read_experiment
@@ -28,8 +25,12 @@ from privbandit_agents.experiments.schema.measures import Measure, Selection
 from privbandit_agents.experiments.schema.statements import Statement
 from privbandit_agents.experiments.shelf import library
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.study import Study, carry_out, prepared, verdicts_of
+from privbandit_agents.experiments.study import Study, carry_out, frame_in, prepared, verdicts_of
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError
+from privbandit_agents.experiments.views.curves import power
+from privbandit_agents.experiments.views.figures import draw_figure, label_logarithms, lines_of, named
+from privbandit_agents.experiments.views.table import write_tables
+from privbandit_agents.experiments.views.tables import verdict_table
 from rich.console import Console
 
 from privbandit_envs.wrappers import even_checkpoints
@@ -82,9 +83,14 @@ def results_of(made: Study, regret: Regret = law) -> dict[str, Finished]:
     return found
 
 
+def read(made: Study, ended: dict[str, Finished]) -> Results:
+    return by_cell(frame_in(made.jobs, ended))
+
+
 def measured_value(measure: dict[str, Any], regret: Regret = law) -> Interval[float]:
     made = study([{"measure": measure, "at_least": 0}])
-    return verdicts_of(made, results_of(made, regret))[0].measured
+    row = verdicts_of(made, read(made, results_of(made, regret))).row(0, named=True)
+    return Interval(row["measured"], row["low"], row["high"])
 
 
 @pytest.mark.parametrize(
@@ -154,12 +160,12 @@ def test_a_tally_is_read_where_it_is_kept() -> None:
     made = study([{"measure": {"mean": {**LINUCB, "y": "claimed"}}, "at_least": 0}])
     results = results_of(made)
     with pytest.raises(ValueError, match="keeps no tally of claimed"):
-        verdicts_of(made, results)
+        verdicts_of(made, read(made, results))
     told = {
         name: Finished(r.kind, r.job, r.settings, {**r.arrays, "claimed": 0 * r.arrays["regret"] + 1.5}, r.notes)
         for name, r in results.items()
     }
-    assert verdicts_of(made, told)[0].measured.value == 1.5
+    assert verdicts_of(made, read(made, told))["measured"][0] == 1.5
 
 
 def test_luck_that_agents_share_does_not_blur_their_comparison() -> None:
@@ -179,7 +185,7 @@ def test_the_interval_of_a_mean_is_about_students() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "decision", "surprising"),
+    ("bounds", "verdict", "against"),
     [
         ({"at_most": 0.51}, "holds", False),
         ({"at_most": 0.51, "expected": "fails"}, "holds", True),
@@ -190,39 +196,42 @@ def test_the_interval_of_a_mean_is_about_students() -> None:
         ({"at_least": 0.6, "at_most": 0.9}, "does not hold", True),
     ],
 )
-def test_a_known_ratio_is_decided(bounds: dict[str, Any], decision: str, surprising: bool) -> None:
+def test_a_known_ratio_is_decided(bounds: dict[str, Any], verdict: str, against: bool) -> None:
     made = study([{"measure": {"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, **bounds}])
-    (verdict,) = verdicts_of(made, results_of(made, common_luck))
-    assert verdict.decision == decision and verdict.surprising is surprising
+    row = verdicts_of(made, read(made, results_of(made, common_luck))).row(0, named=True)
+    assert row["verdict"] == verdict and surprising(row) is against
 
 
 def test_what_is_undecided() -> None:
     for least, most in ((None, 1.1), (0.9, None), (0.9, 1.1)):
-        straddling = Verdict(said("s", "w", at_least=least, at_most=most), Interval(1, 0.8, 1.2))
-        assert straddling.decision == "undecided (interval straddles the bound)" and not straddling.surprising
+        straddling = decision(Interval(1, 0.8, 1.2), least, most)
+        assert straddling == "undecided (interval straddles the bound)"
+        assert not surprising({"verdict": straddling, "expected": "holds"})
     made = study([{"measure": {"mean": LINUCB}, "at_most": 0}])
     few = {name: run for name, run in results_of(made).items() if run.job["seed"] < 4}
-    assert verdicts_of(made, few)[0].decision == "undecided (too few seeds for an interval)"
-    assert verdicts_of(made, {})[0].decision == "undecided (not measured)"
+    assert verdicts_of(made, read(made, few))["verdict"][0] == "undecided (too few seeds for an interval)"
+    assert verdicts_of(made, read(made, {}))["verdict"][0] == "undecided (not measured)"
     zero = results_of(study(), lambda trial, users: 0 * users)
     slope = study([{"measure": {"slope": {"of": LINUCB}}, "at_most": 0}])
-    assert verdicts_of(slope, zero)[0].decision.startswith("undecided")
+    assert verdicts_of(slope, read(slope, zero))["verdict"][0].startswith("undecided")
 
 
 def test_seeds_that_failed_are_left_out_of_both() -> None:
     made = study([{"measure": {"ratio": [LINUCB, {**LINUCB, "agent": "ldp-linucb"}]}, "at_most": 1}])
     every = results_of(made, common_luck)
     kept = {name: run for name, run in every.items() if run.job["agent"] != "linucb" or run.job["seed"] % 2}
-    assert verdicts_of(made, kept)[0].measured.value == pytest.approx(0.5)
+    assert verdicts_of(made, read(made, kept))["measured"][0] == pytest.approx(0.5)
 
 
 def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
-    verdicts = [
-        Verdict(said("A | B.", "Theorem 1", at_most=0.7), Interval(0.5, 0.4, 0.6)),
-        Verdict(said("C.", "Figure 2", at_least=1, at_most=2, expected="fails"), Interval(3, 2.5, 3.5)),
-        Verdict(said("D.", "Figure 3", at_least=1), estimate_alone(2500.4)),
-        Verdict(said("E.", "Figure 4", at_most=0.5), Interval(1, 0.9, 1.1)),
+    statements = [
+        said("A | B.", "Theorem 1", at_most=0.7),
+        said("C.", "Figure 2", at_least=1, at_most=2, expected="fails"),
+        said("D.", "Figure 3", at_least=1),
+        said("E.", "Figure 4", at_most=0.5),
     ]
+    measured = [Interval(0.5, 0.4, 0.6), Interval(3, 2.5, 3.5), estimate_alone(2500.4), Interval(1, 0.9, 1.1)]
+    verdicts = judged(statements, measured)
     write_tables([verdict_table(verdicts, "an audit")], tmp_path, "verdicts")
     lines = (tmp_path / "verdicts.md").read_text().splitlines()
     assert lines[0] == "an audit" and lines[2] == "| statement | where | measured (95 % interval) | bound | verdict |"
@@ -234,7 +243,7 @@ def test_verdicts_without_a_sweep_make_the_same_tables(tmp_path: Path) -> None:
     ]
     frame = pl.read_csv(tmp_path / "verdicts.csv")
     assert frame["low"].to_list()[:2] == [0.4, 2.5] and frame["verdict"][1] == "does not hold"
-    assert "an audit" in next(iter(verdict_lines(verdict_table(verdicts, "an audit"))))
+    assert "an audit" in next(verdict_table(verdicts, "an audit").lines())
 
 
 def sketched(figure: Figure, file: BinaryIO, format: str) -> None:
@@ -328,7 +337,7 @@ def test_what_is_in_the_way_of_one_file_does_not_keep_the_others(
 def figure(made_regret: Regret = law, **spec: Any) -> tuple[Any, list[Any], Results]:
     made = study(figures=[{"name": "f", **spec}])
     ((drawn, panels),) = made.figures
-    return drawn, panels, results_of(made, made_regret)
+    return drawn, panels, read(made, results_of(made, made_regret))
 
 
 def test_lines_against_a_setting_have_a_point_for_each_value_and_levels_go_across() -> None:
@@ -408,7 +417,7 @@ def test_a_reference_curve_ends_where_its_line_ends(monkeypatch: pytest.MonkeyPa
     curve = {"function": f"{power.__module__}:power", "exponent": 0.5, "label": "root of T", "through": through}
     seen: list[Any] = []
     monkeypatch.setattr(
-        "privbandit_agents.experiments.drawing.figures.label_points", lambda axis, labels: seen.extend(labels)
+        "privbandit_agents.experiments.views.figures.label_points", lambda axis, labels: seen.extend(labels)
     )
     drawn, panels, table = figure(log="xy", select={"env.dim": [2, 4]}, curves=[curve])
     assert draw_figure(drawn, panels, table, tmp_path / "f.png")

@@ -410,7 +410,10 @@ def test_a_log_without_choice_is_refused_before_anything_is_played(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("gain", "half", "said"),
-    [(-0.07, 0.05, "keeps -7% +- 5% of"), (0.96, 3.95, "keeps a share that this log cannot tell, 96% +- 395% of")],
+    [
+        (-0.07, 0.05, "keeps -7% (-12% to -2%) of"),
+        (0.96, 3.95, "keeps a share that this log cannot tell, 96% (-299% to 491%) of"),
+    ],
 )
 def test_the_headline_keeps_signs_and_intervals(gain: float, half: float, said: str) -> None:
     ends = [Row(name, "none", None, value, 0.1, value, 0.1) for name, value in (("uniform", 0.0), ("best", 1.0))]

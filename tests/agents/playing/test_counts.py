@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 from privbandit_agents.experiments import Trial, run_trial
-from privbandit_agents.experiments.analysis.cells import Cells
-from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.job import Desk
+from privbandit_agents.experiments.results.cells import Cells
+from privbandit_agents.experiments.results.frame import frame_of
+from privbandit_agents.experiments.results.readings import Reading, by_cell
 from privbandit_agents.experiments.running.attempt import run_job
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS
@@ -152,15 +153,15 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
         outcome.result.mad.tolist()  # type: ignore[union-attr]
         for outcome in outcomes
     ]
-    results = {trial.name: run_job(trial, Desk(tmp_path)) for trial in trials}
+    results = by_cell(frame_of([run_job(trial, Desk(tmp_path)) for trial in trials]))
     (cell,) = Cells.of(trials)
-    values = TrialReading(cell, "mad", np.array([2000.0, 4000.0])).read(results)
+    values = Reading(cell, "mad", np.array([2000.0, 4000.0])).read(results)
     assert values.above[:, -1].tolist() == [outcome.result.mad[-1] for outcome in outcomes]  # type: ignore[index]
     assert (values.below == 1).all() and values.replications.tolist() == [0, 1]
     plain = Trial("privbandit/Linear-v0", "uniform", 4000, 0, world, checkpoints=4)
     (cell,) = Cells.of([plain])
     with pytest.raises(ValueError, match="it predicts no rewards"):
-        TrialReading(cell, "mse", np.array([9.0])).read({plain.name: run_job(plain, Desk(tmp_path))})
+        Reading(cell, "mse", np.array([9.0])).read(by_cell(frame_of([run_job(plain, Desk(tmp_path))])))
 
 
 @pytest.mark.parametrize("checkpoints", [None, [1, 700, 900, 5000, 12_345, 60_000]])

@@ -159,12 +159,11 @@ class JointGame(AgentGame):
         """Serve users; return actions towards probes, and the release and all publications, at all times."""
         acted, released, told = list[Floats](), list[Floats](), np.zeros(0)
         probes = self.others.contexts[:PROBES]
-        for look in transcript(agent, portions(users, self.looks), probes):
-            if not look.users:
-                continue
-            told = added(told, look.news)
-            acted.append(self.indicators(look.chosen))
-            released.append(np.concatenate([look.release, told]))
+        for look in transcript(agent, portions(users, self.looks)):
+            if look.users:
+                told = added(told, look.news)
+                acted.append(self.indicators(agent.select_action(probes)))
+                released.append(np.concatenate([look.release, told]))
         return acted, released
 
     def indicators(self, chosen: Any) -> Floats:

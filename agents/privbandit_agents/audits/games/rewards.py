@@ -13,22 +13,26 @@ from privbandit_agents.base.agent import Array
 from privbandit_agents.privacy.mechanisms.counters import Counter
 
 DIM, CANARIES = 8, 16
+Moments = Callable[[Floats], Floats]
 UNITS: Array = np.eye(DIM, dtype=np.float32)
 
 
-def of_estimates(agent: Any, released: Floats) -> Floats:
-    """Return the moments in releases (users, d, models (d + 1)), whose last columns are the estimates."""
-    users, dim, _ = released.shape
-    counter = agent.schedule.counter
-    units = np.array([counter.standard_deviation(t) for t in range(1, users + 1)])  # of theta times the ridge
-    thetas = released.reshape(users, dim, -1, dim + 1)[..., -1].swapaxes(1, 2).reshape(users, -1)
-    return np.asarray(thetas * units[:, None] * (agent.config.shift * 2 * np.sqrt(dim)))
+def of_estimates(agent: Any, users: int) -> Moments:
+    """Return how to read moments off releases (users, d, models (d + 1)), whose last columns are the estimates."""
+    deviations = [agent.schedule.counter.standard_deviation(t) for t in range(1, users + 1)]
+    units = np.array(deviations)[:, None] * (agent.config.shift * 2 * np.sqrt(agent.dim))  # of theta times the ridge
+
+    def moments(released: Floats) -> Floats:
+        thetas = released.reshape(*released.shape[:2], -1, agent.dim + 1)[..., -1]
+        return np.asarray(thetas.swapaxes(1, 2).reshape(users, -1) * units)
+
+    return moments
 
 
-def of_steps(agent: Any, released: Floats) -> Floats:
-    """Return the sums of gradients in parameters (users, d), whose steps are so short that scores stay 0."""
-    stiff = np.array([agent.stiffness(t) for t in range(1, len(released) + 1)])
-    return np.cumsum(np.diff(released, axis=0, prepend=0.0) * stiff[:, None] / agent.config.rate, axis=0)
+def of_steps(agent: Any, users: int) -> Moments:
+    """Return how to read sums of gradients off parameters (users, d), whose steps are so short that scores stay 0."""
+    stiff = np.array([agent.stiffness(t) for t in range(1, users + 1)])[:, None] / agent.config.rate
+    return lambda released: np.cumsum(np.diff(released, axis=0, prepend=0.0) * stiff, axis=0)
 
 
 class RewardGame(AgentGame):
@@ -52,13 +56,15 @@ class RewardGame(AgentGame):
     runs = 1500
     users: int = 2 * CANARIES
     blocks: int = 1  # models of arms
-    moments: Callable[[Any, Floats], Floats] = staticmethod(of_estimates)
+    moments: Callable[[Any, int], Moments] = staticmethod(of_estimates)
     counter: Callable[[Any], Counter] = attrgetter("schedule.counter")
 
     def prepare(self) -> None:
         places = np.arange(self.canaries)
         columns = places // DIM % self.blocks * (DIM + 1) + places % DIM
-        self.decoder = Decoder.of(self.counter(self.agent(0)), self.users, places, columns)
+        agent = self.agent(0)
+        self.read = self.moments(agent, self.users)
+        self.decoder = Decoder.of(self.counter(agent), self.users, places, columns)
         self.covers = self.decoder.covers
 
     def served(self, agent: Any, coins: Floats) -> Floats:
@@ -71,7 +77,7 @@ class RewardGame(AgentGame):
             else:
                 agent.update(np.stack([unit, unit]), 0, reward)
             released.append(np.array(agent.release))
-        return self.moments(agent, np.array(released))
+        return self.read(np.array(released))
 
     def scores(self, readings: Floats) -> Floats:
         return self.decoder(readings)

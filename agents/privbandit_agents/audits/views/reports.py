@@ -1,10 +1,10 @@
 """Whatever leaves as bytes, features of these as numbers, and statistics that separate two samples of them."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.base.agent import Array
 
+PLAIN = "__new__", "__reduce_ex__", "__reduce__", "__getstate__"  # of a class whose attributes are all it keeps
 CUT = 8.0  # features of a classifier are cut at this number of standard deviations
 
 
@@ -46,16 +47,29 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
             return
         parts = np.asarray(thing).ravel().tolist()
     elif users and isinstance(thing, list) and len(thing) == users:
-        first = thing[0] if len({type(item) for item in thing}) == 1 else None
-        even = isinstance(first, list | tuple) and len({len(item) for item in thing}) == 1
-        yield f"{kind} {type(first)} {len(first) if even else ''}".encode()  # type: ignore[arg-type]
-        if isinstance(first, bool | float):
-            yield np.array(thing)
-        elif even:
-            for column in zip(*thing, strict=True):  # at once, which takes less time
+        groups: dict[object, list[int]] = {}
+        for place, item in enumerate(thing):
+            groups.setdefault(outline(item), []).append(place)
+        if len(groups) > 1:
+            yield kind.encode()
+            rows = dict[int, Floats]()
+            for places in groups.values():
+                rows |= zip(places, numbers([thing[k] for k in places], len(places)), strict=True)
+            yield stacked([rows[k] for k in range(users)])
+            return
+        # all items at once, which takes less time
+        first, items, many = thing[0], [items_of(item) for item in thing], np.zeros(0, object)
+        if isinstance(first, int | float | np.generic) or type(first) is np.ndarray:
+            many = np.array(thing)
+        yield f"{kind} {type(first)} {len(items[0] or ())} {many.dtype} {many.shape[1:]}".encode()
+        if many.dtype.kind in "biufcmM":
+            yield many
+        elif items[0]:
+            for column in zip(*items, strict=True):
                 yield from pieces(list(column), users)
         else:
-            yield stacked([numbers(item)[0] for item in thing])
+            known = {item: numbers(item)[0] for item in set(thing)} if isinstance(first, str) else {}
+            yield stacked([known[item] if known else numbers(item)[0] for item in thing])
         return
     elif isinstance(thing, bool | float | complex) or (isinstance(thing, int) and -(2**63) <= thing < 2**63):
         yield kind.encode()
@@ -68,7 +82,7 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
         yield np.frombuffer(text, np.uint8)
         return
     elif isinstance(thing, Mapping):
-        parts = [part for pair in thing.items() for part in pair]
+        parts = items_of(thing) or ()
     elif isinstance(thing, set | frozenset):
         parts = sorted(map(encoded, thing))
     elif isinstance(thing, list | tuple):
@@ -88,6 +102,24 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
     yield f"{kind} {len(parts)}".encode()
     for part in parts:
         yield from pieces(part, users, (*within, thing))
+
+
+def items_of(thing: Any) -> Sequence[Any] | None:
+    """Return the parts of a list or a tuple, the keys and values of a mapping or a plain dataclass; None of others."""
+    if isinstance(thing, list | tuple):
+        return thing
+    kind = type(thing)
+    if is_dataclass(kind) and hasattr(thing, "__dict__") and all(getattr(kind, k) is getattr(object, k) for k in PLAIN):
+        thing = vars(thing)
+    return [part for pair in thing.items() for part in pair] if isinstance(thing, Mapping) else None
+
+
+def outline(thing: Any) -> object:
+    """Return what things have in common that can be encoded at once: type, and keys, length, or dtype and shape."""
+    if isinstance(thing, np.ndarray):
+        return type(thing), thing.dtype.str, thing.shape
+    items = None if isinstance(thing, str | int | float | np.generic) else items_of(thing)
+    return type(thing), items and len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
 
 
 def numbers(report: object, users: int = 1) -> Floats:
@@ -308,7 +340,10 @@ def ratio_of(column: Floats, atoms: Floats, ratios: Floats) -> Floats:
 
 def solved(noise: Floats, moved: Floats) -> Floats:
     """Return what solves covariance times weights = moved (D, k), given samples of centred noise (n, D)."""
-    spread = noise.std(axis=0) + 1e-9
-    correlation = noise.T @ noise / len(noise) / np.outer(spread, spread)
-    shrunk = correlation + 0.001 * len(spread) / len(noise) * np.eye(len(spread))
-    return np.asarray(np.linalg.solve(shrunk, moved / spread[:, None]) / spread[:, None])
+    (n, d), spread = noise.shape, noise.std(axis=0) + 1e-9
+    seen, target, ridge = noise / spread / n**0.5, moved / spread[:, None], 0.001 * d / n
+    if d <= n:
+        found = np.linalg.solve(seen.T @ seen + ridge * np.eye(d), target)
+    else:  # runs are fewer than numbers
+        found = (target - seen.T @ np.linalg.solve(seen @ seen.T + ridge * np.eye(n), seen @ target)) / ridge
+    return np.asarray(found / spread[:, None])

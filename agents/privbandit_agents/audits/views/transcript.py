@@ -112,5 +112,7 @@ def schedule(
 
 def added(told: Floats, news: Floats) -> Floats:
     """Return the sum of two lists of numbers, the shorter of which counts as 0 at its end."""
-    length = max(len(told), len(news))
-    return np.pad(told, (0, length - len(told))) + np.pad(news, (0, length - len(news)))
+    fewer, more = sorted((told, news), key=len)
+    found = np.array(more)
+    found[: len(fewer)] += fewer
+    return found

@@ -24,6 +24,7 @@ from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.names import (
     TALLIES,
     TRIAL_EVENTS,
+    agent_text,
     as_text,
     canonical,
     described,
@@ -33,6 +34,7 @@ from privbandit_agents.experiments.names import (
     short,
     unfinished,
     with_settings,
+    world_text,
 )
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import HUGE, Finished
@@ -162,12 +164,11 @@ class Trial:
         """Return the environment or the agent, with the given or swept settings that are not shown elsewhere."""
         if key == "env":
             kept = {name: value for name, value in self.env_kwargs.items() if f"env.{name}" not in told}
-            return short(with_settings(self.env, kept)).replace("(", " (", 1)
+            return world_text(with_settings(self.env, kept))
         if key == "agent":
             wanted = [name for name in dict.fromkeys((*swept, *self.config)) if f"agent.{name}" not in told]
             both = {**(known_defaults(self.agent) if set(wanted) - set(self.config) else {}), **self.config}
-            kept = {name: plain(both[name]) for name in wanted if name in both}
-            return f"{self.agent.rpartition(':')[2]} {as_text(kept)}".strip()
+            return agent_text(self.agent, {name: plain(both[name]) for name in wanted if name in both})
         return None
 
     def make_env(self) -> gym.Env[Any, Any]:

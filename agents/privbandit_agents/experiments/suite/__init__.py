@@ -1,7 +1,7 @@
 """The suite: tasks with a version, a score between agents, and a sheet that tells it.
 
-Three nouns: a *task* (one world, one horizon and one question), a *board* (the agents of one family that make one
-promise), a *record* (what an agent did in every task).
+Three nouns: a *task* (one world, one horizon and one question), a *score* (of a run in a task), a *board* (the agents
+of one family that make one promise).
 """
 
 from typing import TYPE_CHECKING

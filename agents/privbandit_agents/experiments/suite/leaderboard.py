@@ -1,22 +1,27 @@
 """The leaderboard: the references that come with the package as one page of Markdown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import polars as pl
 
-from privbandit_agents.experiments.suite.boards import (
+from privbandit_agents.experiments.results.statistics import Interval
+from privbandit_agents.experiments.suite.records import made_when, references
+from privbandit_agents.experiments.suite.scores import (
     READING,
     Board,
-    Place,
-    all_boards,
+    at_budget,
     board_tasks,
+    boards_in,
+    on_board,
     overall,
     placed,
+    scores_of,
     signed,
     stability,
 )
-from privbandit_agents.experiments.suite.records import Record, made_when, references
 from privbandit_agents.experiments.suite.tasks import OPEN, VERSION, Suite, Task, budget_name, load_suite
+from privbandit_agents.experiments.views.table import Column, Row, Table
 
 RANKED = 1.0
 """The budget of the ranks."""
@@ -25,7 +30,9 @@ RANKED = 1.0
 def leaderboard(version: str = VERSION) -> str:
     """Return the page of the references, drawn from their file alone."""
     suite, records = load_suite(version), references(version)
-    made = made_when(version)
+    scores, made = scores_of(records, suite), made_when(version)
+    places = {epsilon: placed(scores, epsilon) for epsilon in suite.budgets}
+    stable = stability(scores, RANKED)
     told = ", ".join(f"{key} {value}" for key, value in made.items() if key != "date")
     return "\n".join(
         [
@@ -41,79 +48,96 @@ def leaderboard(version: str = VERSION) -> str:
             "`privbandit score my_agents.py:Mine` scores your own agent. To add it here, open a pull "
             "request with its `score.json` and the agent's address: we run and audit it, and add its line.",
             "",
-            *over_families(records, suite),
-            *(line for board in all_boards(records, suite) for line in section(board, records, suite)),
+            "## Over all families",
+            "",
+            over_families(scores, suite),
+            *(line for board in boards_in(scores) for line in section(board, scores, places, suite, stable[board])),
             "## Tasks",
             "",
-            *tasks(suite),
-            "",
+            tasks(suite),
         ]
     )
 
 
-def over_families(records: Mapping[str, Record], suite: Suite) -> Iterator[str]:
-    """Yield the table of the two names that choose an agent for each family."""
-    yield from ("## Over all families", "", head("agent", "", *map(budget_name, suite.budgets)))
-    for name in ("auto-joint", "auto-local"):
-        if name in records:
-            found = [overall(records[name], suite, epsilon) for epsilon in suite.budgets]
-            scores = (f"{signed(one.value)} ({signed(one.low)} to {signed(one.high)})" for one in found)
-            yield row(f"`{name}`", records[name].notion, *scores)
-    yield ""
+def over_families(scores: pl.DataFrame, suite: Suite) -> str:
+    """Return the table of the two names that choose an agent for each family."""
+    names = scores.filter(pl.col("agent").is_in(["auto-joint", "auto-local"]))
+    rows = [
+        {
+            "agent": f"`{name}`",
+            "": notion,
+            **{budget_name(e): overall(scores, name, e).said(signed) for e in suite.budgets},
+        }
+        for name, notion in names.select("agent", "notion").unique(maintain_order=True).iter_rows()
+    ]
+    return Table(rows, [Column(key, key, True) for key in rows[0]]).markdown
 
 
-def section(board: Board, records: Mapping[str, Record], suite: Suite) -> Iterator[str]:
-    """Yield a board: its heading, its table, and how stable its order is."""
-    places = placed(board, records, suite, RANKED)
-    others = [one for one in suite.budgets if one != RANKED and board.notion != OPEN]
-    sides = {budget_name(one): placed(board, records, suite, one) for one in others}
-    count = len(board_tasks(suite, board))
-    yield from (f"## {board.title[0].upper()}{board.title[1:]}", "")
-    yield head("rank", "agent", "score", "better than the next", *(f"at {one}" for one in sides), "tasks")
-    for name, place in places.items():
-        beside = (signed(side[name].score.value) if name in side else "" for side in sides.values())
-        yield row(*first(name, place), *beside, f"{place.played} of {count}")
-    ranked, agreement = stability(board, records, suite, RANKED)
+def score_of(row: Row) -> str:
+    """Return an agent's score; one over some of the tasks is no score of the board."""
+    return "-" if row["rank"] is None else Interval(row["score"], row["low"], row["high"]).said(signed)
+
+
+COLUMNS = (
+    Column("rank", "rank", True),
+    Column("agent", lambda row: f"`{row['agent']}`", True),
+    Column("score", score_of, True),
+    Column(
+        "better than the next",
+        lambda row: "" if row["rank"] is None or np.isnan(row["better"]) else f"{100 * row['better']:.0f} %",
+        True,
+    ),
+)
+"""Of a board; the scores at other budgets and the tasks follow."""
+
+
+def section(
+    board: Board, scores: pl.DataFrame, places: Mapping[float, pl.DataFrame], suite: Suite, stable: tuple[int, float]
+) -> Iterator[str]:
+    """Yield a board: its heading, its table, how stable its order is, and scores by task."""
+    own = on_board(places[RANKED], board)
+    columns = list(COLUMNS)
+    for epsilon in (one for one in suite.budgets if one != RANKED and board.notion != OPEN):
+        found = dict(on_board(places[epsilon], board).select("agent", "score").iter_rows())
+        columns.append(Column(f"at {budget_name(epsilon)}", beside(found), True))
+    columns.append(Column("tasks", lambda row: f"{row['played']} of {row['asked']}", True))
+    yield from (f"## {board.title[0].upper()}{board.title[1:]}", "", Table(own, columns).markdown)
+    ranked, agreement = stable
     if ranked > 2 and not np.isnan(agreement):
-        yield from ("", f"Rank correlation of two halves of the seeds, {ranked} agents: {agreement:.2f}.")
-    asked = board_tasks(suite, board)
-    yield from ("", head("score by task", *(task.name.removeprefix(f"{board.family}-") for task in asked)))
-    for name in places:
-        yield row(f"`{name}`", *(by_task(task, records[name], suite) for task in asked))
-    yield ""
+        yield f"Rank correlation of two halves of the seeds, {ranked} agents: {agreement:.2f}.\n"
+    yield by_task(board, on_board(at_budget(scores, RANKED), board), own["agent"].to_list(), suite)
 
 
-def by_task(task: Task, record: Record, suite: Suite) -> str:
+def beside(scores: Mapping[str, float]) -> Callable[[Row], str]:
+    return lambda row: signed(scores[row["agent"]]) if row["agent"] in scores else ""
+
+
+def by_task(board: Board, scores: pl.DataFrame, agents: list[str], suite: Suite) -> str:
+    """Return the table of a board's scores by task, a row for each agent."""
+    shown = {(row["agent"], row["task"]): task_score(row, suite.tasks[row["task"]]) for row in scores.to_dicts()}
+    tasks = [task.name for task in board_tasks(suite, board)]
+    rows = [{"agent": f"`{agent}`", **{task: shown.get((agent, task), "") for task in tasks}} for agent in agents]
+    columns = [Column(task.removeprefix(f"{board.family}-"), task, True) for task in tasks]
+    return Table(rows, [Column("score by task", "agent", True), *columns]).markdown
+
+
+def task_score(row: Row, task: Task) -> str:
     """Return the mean score in a task; in brackets the share of seeds with .9 of uniform play's regret or more."""
-    if task.name in record.refused:
+    if not row["played"]:
         return "refuses"
-    scores = record.scores(task, OPEN if record.notion == OPEN else budget_name(RANKED), len(suite.seeds))
-    if scores is None:
-        return ""
+    scores = np.array(row["scores"])
     lost = float(np.mean(scores <= task.scores(0.9 * task.uniform)))
     return signed(float(scores.mean())) + (f" ({100 * lost:.0f} %)" if lost else "")
 
 
-def first(name: str, place: Place) -> tuple[str, str, str, str]:
-    if place.rank is None:  # a score over some of the tasks is no score of the board
-        return "", f"`{name}`", "-", ""
-    found = place.score
-    interval = "" if np.isnan(found.low) else f" ({signed(found.low)} to {signed(found.high)})"
-    better = "" if np.isnan(place.better) else f"{100 * place.better:.0f} %"
-    return str(place.rank), f"`{name}`", f"{signed(found.value)}{interval}", better
-
-
-def tasks(suite: Suite) -> Iterator[str]:
-    """Yield the table of tasks."""
-    yield head("task", "group", "users", "question", "uniform play's regret", "the best without privacy")
-    for task in suite.tasks.values():
-        best = f"{task.best:.4g} (`{task.best_agent}`)"
-        yield row(f"`{task.name}`", task.group, f"{task.users:,}", task.question, f"{task.uniform:.4g}", best)
-
-
-def head(*names: str) -> str:
-    return f"{row(*names)}\n{row(*(['---'] * len(names)))}"
-
-
-def row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+def tasks(suite: Suite) -> str:
+    """Return the table of tasks."""
+    columns = [
+        Column("task", lambda row: f"`{row['name']}`", True),
+        Column("group", "group", True),
+        Column("users", lambda row: f"{row['users']:,}", True),
+        Column("question", "question", True),
+        Column("uniform play's regret", lambda row: f"{row['uniform']:.4g}", True),
+        Column("the best without privacy", lambda row: f"{row['best']:.4g} (`{row['best_agent']}`)", True),
+    ]
+    return Table([vars(task) for task in suite.tasks.values()], columns).markdown

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from privbandit_agents.experiments.analysis.statistics import student_interval
 from privbandit_agents.experiments.names import canonical
+from privbandit_agents.experiments.results.statistics import student_interval
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.suite.tasks import VERSION, Suite, Task

@@ -4,8 +4,9 @@ import base64
 import html
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
@@ -14,26 +15,30 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from privbandit_agents.experiments.analysis.statistics import Interval
-from privbandit_agents.experiments.drawing.style import PALETTE, STAMP, STYLE
-from privbandit_agents.experiments.report.html_table import Column, table
-from privbandit_agents.experiments.suite.boards import (
+from privbandit_agents.experiments.results.statistics import Interval
+from privbandit_agents.experiments.suite.records import JSON, Record, as_json, made, significant
+from privbandit_agents.experiments.suite.scores import (
     READING,
     Board,
-    Place,
+    at_budget,
     board_tasks,
-    boards_of,
+    boards_in,
+    lists,
+    on_board,
     overall,
     placed,
     pooled,
     profile,
+    scores_of,
     signed,
 )
-from privbandit_agents.experiments.suite.records import JSON, Record, as_json, made, significant
-from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name
+from privbandit_agents.experiments.suite.tasks import OPEN, Suite, budget_name
+from privbandit_agents.experiments.views.style import PALETTE, STAMP, STYLE
+from privbandit_agents.experiments.views.table import Column, Row, Table
 
 
 @dataclass(frozen=True)
@@ -68,99 +73,104 @@ class Sheet:
     memory: float | None = None
     failures: Sequence[str] = field(default=())
 
-    @property
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """Scores of the others and of the agent."""
+        return scores_of({**self.others, self.record.agent: self.record}, self.suite, self.seeds)
+
+    @cached_property
+    def places(self) -> Mapping[float, pl.DataFrame]:
+        """The places on all boards at each budget."""
+        return {epsilon: placed(self.scores, epsilon) for epsilon in {*self.suite.budgets, *self.budgets}}
+
+    @cached_property
     def boards(self) -> list[Board]:
-        return list(boards_of(self.record, self.suite))
+        return boards_in(self.scores.filter(agent=self.record.agent))
 
-    def places(self, board: Board, epsilon: float) -> dict[str, Place]:
-        """Return the places of a board with this agent on it."""
-        return placed(board, {**self.others, self.record.agent: self.record}, self.suite, epsilon, self.seeds)
+    @cached_property
+    def rivals(self) -> Mapping[Board, list[str]]:
+        """The other references on each board, without names that play there as this agent does."""
+        at = OPEN if self.record.notion == OPEN else budget_name(self.epsilon)
 
-    def score(self, board: Board, epsilon: float) -> Interval[float]:
-        places = self.places(board, epsilon)
-        return places[self.record.agent].score if self.record.agent in places else Interval(*[math.nan] * 3)
+        def played(record: Record, board: Board) -> list[Any]:
+            tasks = board_tasks(self.suite, board)
+            return [record.regrets.get(task.name, {}).get(at, [])[: self.seeds] for task in tasks]
 
+        return {
+            board: [
+                name
+                for name in on_board(self.scores, board).filter("played")["agent"].unique(maintain_order=True)
+                if name in self.others and played(self.others[name], board) != played(self.record, board)
+            ]
+            for board in self.boards
+        }
+
+    def ahead(self, board: Board, epsilon: float) -> pl.DataFrame:
+        """Return the places of the rivals on a board, the best first."""
+        return on_board(self.places[epsilon], board).filter(pl.col("agent").is_in(self.rivals[board]))
+
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each board: score, interval, rank, and who is next to it."""
+        """A row for each board: score, interval, rank, and who is next to it."""
         found = []
         for board in self.boards:
-            places = self.places(board, self.epsilon)
-            if self.record.agent not in places:
-                continue
-            mine = places[self.record.agent]
-            others = {name: places[name] for name in self.rivals(board) if name in places and places[name].rank}
-            best = max(others, key=lambda name: others[name].score.value, default="")
-            asked = board_tasks(self.suite, board)
+            places = on_board(self.places[self.epsilon], board)
+            for mine in places.filter(agent=self.record.agent).iter_rows(named=True):
+                best = self.ahead(board, self.epsilon).filter(pl.col("rank").is_not_null()).head(1).to_dicts()
+                ranks = {"rank": None if self.refuted else mine["rank"], "of": places["rank"].count()}
+                beside = {"best": best[0]["agent"], "best_score": best[0]["score"]} if best else {}
+                found.append(
+                    {
+                        **{"board": board.title, **board._asdict()},
+                        **{"score": mine["score"], "low": mine["low"], "high": mine["high"], **ranks},
+                        **{"played": mine["played"], "tasks": mine["asked"], "best": "", "best_score": None, **beside},
+                    }
+                )
+        return found
+
+    @cached_property
+    def task_rows(self) -> list[dict[str, Any]]:
+        """A row for each task: the score at each budget, and the best reference of the same promise."""
+        budgets = [OPEN] if self.record.notion == OPEN else [budget_name(one) for one in self.budgets]
+        told = {**self.record.regrets, **self.record.refused}
+        tasks = [(board, task) for board in self.boards for task in board_tasks(self.suite, board) if task.name in told]
+        found = []
+        for board, task in tasks:
+            own = on_board(self.scores, board).filter(task=task.name)
+            mine = {row["budget"]: row["scores"] for row in own.filter(agent=self.record.agent).to_dicts()}
+            beside = at_budget(own, self.epsilon).filter(pl.col("agent").is_in(self.rivals[board]), "played")
+            means = {row["agent"]: float(np.mean(row["scores"])) for row in beside.to_dicts()}
+            best = max(means, key=means.__getitem__, default="")
             found.append(
                 {
-                    **{"board": board.title, "family": board.family, "notion": board.notion, "unit": board.unit},
-                    **{"score": mine.score.value, "low": mine.score.low, "high": mine.score.high},
-                    **{
-                        "rank": None if self.refuted else mine.rank,
-                        "of": sum(place.rank is not None for place in places.values()),
-                    },
-                    **{"played": mine.played, "tasks": len(asked), "best": best},
-                    "best_score": others[best].score.value if best else None,
+                    **{"task": task.name, "group": task.group, "question": task.question, "users": task.users},
+                    **{f"at {one}": float(np.mean(mine[one])) if one in mine else None for one in budgets},
+                    **{"best": best, "best_score": means.get(best), "without": task.best_agent},
+                    "refused": self.record.refused.get(task.name, ""),
                 }
             )
         return found
 
-    def task_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each task: the score at each budget, and the best reference of the same promise."""
-        found: list[dict[str, Any]] = []
-        for board in self.boards:
-            for task in board_tasks(self.suite, board):
-                if task.name in self.record.regrets or task.name in self.record.refused:
-                    found.append(self.task_row(task, board))
-        return found
+    @property
+    def at(self) -> str:
+        """The budget of the ranks in words."""
+        return "" if self.record.notion == OPEN else f" at epsilon = {self.epsilon:g}"
 
-    def task_row(self, task: Task, board: Board) -> dict[str, Any]:
-        budgets = [OPEN] if self.record.notion == OPEN else [budget_name(one) for one in self.budgets]
-        at = OPEN if self.record.notion == OPEN else budget_name(self.epsilon)
-        scores = {one: self.record.scores(task, one, self.seeds) for one in budgets}
-        rivals = {
-            name: float(np.mean(theirs))
-            for name in self.rivals(board)
-            if task.name in self.others[name].regrets
-            and (theirs := self.others[name].scores(task, at, self.seeds)) is not None
-        }
-        best = max(rivals, key=rivals.__getitem__, default="")
-        return {
-            **{"task": task.name, "group": task.group, "question": task.question, "users": task.users},
-            **{f"at {one}": None if got is None else float(np.mean(got)) for one, got in scores.items()},
-            **{"best": best, "best_score": rivals.get(best), "without": task.best_agent},
-            "refused": self.record.refused.get(task.name, ""),
-        }
-
-    def rivals(self, board: Board) -> list[str]:
-        """Return the other references on a board, without names that play there as this agent does."""
-        at = OPEN if self.record.notion == OPEN else budget_name(self.epsilon)
-
-        def played(record: Record) -> list[Any]:
-            tasks = board_tasks(self.suite, board)
-            return [record.regrets.get(task.name, {}).get(at, [])[: self.seeds] for task in tasks]
-
-        mine = played(self.record)
-        return [
-            name
-            for name, other in self.others.items()
-            if board in boards_of(other, self.suite) and played(other) != mine
-        ]
-
-    def overall(self, epsilon: float) -> Interval[float] | None:
-        """Return the score over all families, of the two names that choose an agent for each; else None."""
+    @property
+    def overall(self) -> Interval[float] | None:
+        """The score over all families, of the two names that choose an agent for each; else None."""
         whole = self.record.agent in ("auto-joint", "auto-local")
-        return overall(self.record, self.suite, epsilon, self.seeds) if whole else None
+        return overall(self.scores, self.record.agent, self.epsilon) if whole else None
 
     def headlines(self) -> Iterator[str]:
         """Yield the answer in sentences."""
         for wrong, told in ((not self.passed, self.conformance), (self.refuted, self.audit)):
             if wrong:
                 yield f"Not to be compared: {told}"
-        told = "" if self.record.notion == OPEN else f"At epsilon = {self.epsilon:g}: "
-        parts = [f"{row['board']} {shown(row)}, {rank_of(row)}" for row in self.rows()]
-        if (whole := self.overall(self.epsilon)) is not None:
-            parts.insert(0, f"over all families {signed(whole.value)} ({signed(whole.low)} to {signed(whole.high)})")
+        told = f"{self.at.strip().capitalize()}: " if self.at else ""
+        parts = [f"{row['board']} {score_of(row).said(signed)}, {rank_of(row)}" for row in self.rows]
+        if self.overall is not None:
+            parts.insert(0, f"over all families {self.overall.said(signed)}")
         yield f"{told}{'; '.join(parts)}." if parts else "It plays no task of the suite."
         yield from self.failures
 
@@ -168,9 +178,9 @@ class Sheet:
         """Return the sheet's numbers; what differs between two runs stands under ``times`` and ``made``."""
         record = as_json(self.record, self.suite)
         speed = record.pop("users_a_second")
-        boards = [{key: rounded(value) for key, value in row.items()} for row in self.rows()]
+        boards = [{key: rounded(value) for key, value in row.items()} for row in self.rows]
         told = {"suite": self.suite.version, **record, "epsilon": self.epsilon, "seeds": self.seeds, "boards": boards}
-        if (whole := self.overall(self.epsilon)) is not None:
+        if (whole := self.overall) is not None:
             told["overall"] = [rounded(one) for one in (whole.value, whole.low, whole.high)]
         told |= {"passed": self.passed, "refuted": self.refuted, "conformance": self.conformance, "audit": self.audit}
         return {**told, "times": {"users_a_second": speed, "mib": self.memory}, "made": made()}
@@ -179,7 +189,7 @@ class Sheet:
         """Return the page, which needs no other file."""
         with matplotlib.rc_context(STYLE):
             pictures = "".join(map(embedded, self.pictures()))
-        css = files("privbandit_agents.experiments.report").joinpath("page.css").read_text(encoding="utf-8")
+        css = files("privbandit_agents.experiments.views").joinpath("page.css").read_text(encoding="utf-8")
         first = "" if self.passed and not self.refuted else " class=warning"
         lines = [html.escape(line) for line in self.headlines()]
         parts = {
@@ -211,45 +221,36 @@ class Sheet:
     def board_table(self) -> str:
         columns = [
             Column("family and promise", "board", True),
-            Column("score", "said"),
-            Column("95 %", "interval"),
-            Column("rank", "place"),
-            Column("tasks", "count"),
+            Column("score", lambda row: signed(row["score"])),
+            Column("95 %", lambda row: score_of(row).ends(signed)),
+            Column("rank", lambda row: rank_of(row).removeprefix("rank ")),
+            Column("tasks", lambda row: f"{row['played']} of {row['tasks']}"),
             Column("best reference", "best", True),
-            Column("its score", "best_said"),
+            Column("its score", lambda row: as_text(row["best_score"])),
         ]
-        rows = [
-            {
-                **row,
-                "said": signed(row["score"]),
-                "interval": f"{signed(row['low'])} to {signed(row['high'])}",
-                "place": rank_of(row).removeprefix("rank "),
-                "count": f"{row['played']} of {row['tasks']}",
-                "best_said": "" if row["best_score"] is None else signed(row["best_score"]),
-            }
-            for row in self.rows()
-        ]
-        at = "" if self.record.notion == OPEN else f" at epsilon = {self.epsilon:g}"
-        return table("Scores", f"Scores{at}, and those of the references that come with the package.", columns, rows)
+        title = f"Scores{self.at}, and those of the references that come with the package."
+        return Table(self.rows, columns, title).html("Scores")
+
+    @property
+    def budget_columns(self) -> list[Column]:
+        """The score at each budget, in tables of tasks."""
+        budgets = [key for key in (self.task_rows[0] if self.task_rows else {}) if key.startswith("at ")]
+        return [Column("score" if key == f"at {OPEN}" else key, score_at(key)) for key in budgets]
 
     def task_table(self) -> str:
-        rows = self.task_rows()
-        budgets = [key for key in (rows[0] if rows else {}) if key.startswith("at ")]
         columns = [
             Column("task", "task", True),
             Column("group", "group", True),
-            Column("users", "users"),
-            *(Column("score" if one == f"at {OPEN}" else one.replace("at ", "epsilon "), one) for one in budgets),
+            Column("users", lambda row: f"{row['users']:,}"),
+            *(column._replace(title=column.title.replace("at ", "epsilon ")) for column in self.budget_columns),
             Column("best reference", "best", True),
-            Column("its score", "best_score"),
-            Column("question", "question", True),
+            Column("its score", score_at("best_score")),
+            Column(
+                "question", lambda row: row["question"] + f" Refused: {row['refused']}" * bool(row["refused"]), True
+            ),
         ]
-        cells = [{**row, **{key: as_text(row[key]) for key in (*budgets, "best_score")}} for row in rows]
-        for row in cells:
-            row["users"] = f"{row['users']:,}"
-            row["question"] += f" Refused: {row['refused']}" if row["refused"] else ""
-        at = "" if self.record.notion == OPEN else f" at epsilon = {self.epsilon:g}"
-        return table("Tasks", f"Mean scores by task; references of the same promise{at}.", columns, cells)
+        title = f"Mean scores by task; references of the same promise{self.at}."
+        return Table(self.task_rows, columns, title).html("Tasks")
 
     def figure(self) -> Figure:
         """Return the picture: score by group, score against epsilon, and performance profiles."""
@@ -288,14 +289,14 @@ class Sheet:
 
     def draw_groups(self, axis: Axes, colors: Mapping[Board, str]) -> None:
         """Draw the score in each group of tasks with its interval, and the best reference's as a hollow mark."""
+        at = at_budget(self.scores, self.epsilon)
         groups = list(dict.fromkeys(task.group for task in self.suite.tasks.values()))
-        at = OPEN if self.record.notion == OPEN else budget_name(self.epsilon)
         shown = [group for group in groups if any(self.in_group(board, group) for board in colors)]
         named: set[Board] = set()
         for row, group in enumerate(shown):
             for place, (board, color) in enumerate(colors.items()):
-                tasks = self.in_group(board, group)
-                mine = [one for task in tasks if (one := self.record.scores(task, at, self.seeds)) is not None]
+                inside = on_board(at, board).filter(group=group)
+                mine = lists(inside.filter(agent=self.record.agent))
                 if not mine:
                     continue
                 y, found = row + 0.12 * (place - (len(colors) - 1) / 2), pooled(mine)
@@ -303,7 +304,9 @@ class Sheet:
                 label = None if board in named else board.title
                 named.add(board)
                 axis.plot(found.value, y, "o", color=color, label=label)
-                if rival := self.best_rival(board, tasks, at):
+                theirs = [lists(inside.filter(agent=name)) for name in self.rivals[board]]
+                whole = [pooled(one).value for one in theirs if len(one) == self.in_group(board, group)]
+                if rival := max(whole, default=None):
                     axis.plot(rival, y, "o", color=color, markerfacecolor="white", zorder=1)
         axis.axvline(0, color="#777777", linewidth=1)
         axis.axvline(1, color="#777777", linewidth=1, linestyle=":")
@@ -312,31 +315,19 @@ class Sheet:
         axis.grid(axis="x")
         axis.set(title="Score by group", xlabel="score (hollow: the best reference of the same promise)")
 
-    def in_group(self, board: Board, group: str) -> list[Task]:
-        return [task for task in board_tasks(self.suite, board) if task.group == group]
-
-    def best_rival(self, board: Board, tasks: Sequence[Task], budget: str) -> float | None:
-        """Return the highest score of a reference over tasks; None without one."""
-        found = []
-        for name in self.rivals(board):
-            theirs = [self.others[name].scores(task, budget, self.seeds) for task in tasks]
-            if all(one is not None for one in theirs):
-                found.append(pooled(theirs).value)
-        return max(found, default=None)
+    def in_group(self, board: Board, group: str) -> int:
+        return sum(task.group == group for task in board_tasks(self.suite, board))
 
     def draw_curve(self, axis: Axes, colors: Mapping[Board, str]) -> None:
         """Draw the score on each board against epsilon."""
         budgets, every = [float(one) for one in self.budgets], [float(one) for one in self.suite.budgets]
         for board, color in colors.items():
-            found = [self.score(board, one) for one in budgets]
+            own = [on_board(self.places[one], board).filter(agent=self.record.agent).to_dicts() for one in budgets]
+            found = [score_of(rows[0]) if rows else Interval(*[math.nan] * 3) for rows in own]
             y = np.array([one.value for one in found])
             spread = np.abs(np.array([[one.value - one.low for one in found], [one.high - one.value for one in found]]))
             axis.errorbar(budgets, y, np.nan_to_num(spread), color=color, marker="o", capsize=3, label=board.title)
-            rivals = [self.places(board, one) for one in every]
-            best = [
-                max((own[name].score.value for name in self.rivals(board) if name in own), default=np.nan)
-                for own in rivals
-            ]
+            best = [next(iter(self.ahead(board, one)["score"]), np.nan) for one in every]
             axis.plot(every, best, color=color, linestyle=":")
         axis.set_xscale("log")
         axis.set_xticks(every, [f"{one:g}" for one in every])
@@ -348,12 +339,11 @@ class Sheet:
     def draw_profile(self, axis: Axes, colors: Mapping[Board, str]) -> None:
         """Draw the share of runs above each score, of this agent and of the best reference."""
         levels = np.linspace(-0.5, 1.5, 201)
-        best = {row["board"]: row["best"] for row in self.rows()}
+        best = {row["board"]: row["best"] for row in self.rows}
         for board, color in colors.items():
+            own = on_board(at_budget(self.scores, self.epsilon), board)
             for name, line in ((self.record.agent, "-"), (best.get(board.title, ""), ":")):
-                record = self.record if name == self.record.agent else self.others.get(name)
-                scores = [] if record is None else self.on_board(board, record)
-                if scores:
+                if scores := lists(own.filter(agent=name)):
                     label = board.title if line == "-" else None
                     axis.plot(levels, 100 * profile(scores, levels), color=color, linestyle=line, label=label)
         axis.grid()
@@ -365,11 +355,6 @@ class Sheet:
             ylim=(0, 102),
         )
 
-    def on_board(self, board: Board, record: Record) -> list[Any]:
-        at = OPEN if record.notion == OPEN else budget_name(self.epsilon)
-        found = (record.scores(task, at, self.seeds) for task in board_tasks(self.suite, board))
-        return [one for one in found if one is not None]
-
 
 def embedded(figure: Figure) -> str:
     """Return a picture as markup that needs no other file; the tables have its numbers."""
@@ -379,14 +364,18 @@ def embedded(figure: Figure) -> str:
     return f'<img src="data:image/png;base64,{code}" alt="{html.escape(title)}; the tables have the numbers.">\n'
 
 
-def rank_of(row: Mapping[str, Any]) -> str:
+def rank_of(row: Row) -> str:
     if row["rank"] is None:
         return "not ranked"
     return f"rank {row['rank']} of {row['of']}"
 
 
-def shown(row: Mapping[str, Any]) -> str:
-    return f"{signed(row['score'])} ({signed(row['low'])} to {signed(row['high'])})"
+def score_of(row: Row) -> Interval[float]:
+    return Interval(row["score"], row["low"], row["high"])
+
+
+def score_at(key: str) -> Callable[[Row], str]:
+    return lambda row: as_text(row[key])
 
 
 def as_text(value: float | None) -> str:

@@ -11,8 +11,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privbandit_agents.experiments.analysis.statistics import Floats
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.results.statistics import Floats
 from privbandit_agents.experiments.schema.yaml_text import content_of
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import FAMILIES

@@ -111,7 +111,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
         Unless a subclass says otherwise it is optimism on the ridge regressions of the models.
         """
         config: Any = self.config
-        solved = [self.solved(k, part, sigma) for k, part in enumerate(np.split(noisy, self.models))]
+        solved = [self.solved(k, part, sigma) for k, part in enumerate(noisy.reshape(self.models, -1))]
         a, thetas, (added, *_) = zip(*solved, strict=True)
         return optimistic_scorers(a, thetas, config.bonus_scale * ridge_width(sigma, added, self.dim, users))
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.vectors import LIMIT, above_diagonal, length, lengths, modest, smat, svec
@@ -213,7 +212,7 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tup
 def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:
     """Return (A, A^-1 moment) where eigenvalues of the symmetric matrix below ``least`` > 0 have been raised to it."""
     if not dpotrf(a - least * np.eye(len(a)), lower=1)[1]:  # a root exists if all eigenvalues are above it
-        return a, cho_solve(cho_factor(a, lower=True), moment)
+        return a, dpotrs(dpotrf(a, lower=1)[0], moment, lower=1)[0]
     values, vectors = np.linalg.eigh(a)
     values = np.maximum(values, least)
     return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values)

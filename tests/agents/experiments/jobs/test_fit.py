@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib.externals.loky import get_reusable_executor
-from privbandit_agents.experiments.analysis.readings import Results
 from privbandit_agents.experiments.jobs.fit import Fit
 from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
 from privbandit_agents.experiments.names import result_path
+from privbandit_agents.experiments.results.readings import Results
 from privbandit_agents.experiments.running.attempt import Failure, attempt, run_job
 from privbandit_agents.experiments.running.engine import DIED, Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from privbandit_agents.cli.listing import experiment_lines
-from privbandit_agents.experiments.analysis.readings import TrialReading
 from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.results.readings import Reading
 from privbandit_agents.experiments.schema.experiment import (
     Experiment,
     find_experiment,
@@ -58,7 +58,7 @@ def trial(reading: Any) -> Trial:
 
 
 def users(reading: Any) -> list[float]:
-    assert isinstance(reading, TrialReading) and reading.users is not None
+    assert isinstance(reading, Reading) and reading.users is not None
     return [float(count) for count in reading.users]
 
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.experiments.analysis.frame import as_frame
+from privbandit_agents.experiments.results.frame import as_frame
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.schema.sweep import override, parse_sweep, read_sweep
 from privbandit_agents.experiments.schema.yaml_text import from_yaml

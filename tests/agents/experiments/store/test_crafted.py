@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from privbandit_agents import load, load_results, make, save
 from privbandit_agents.base import state
-from privbandit_agents.experiments.analysis.data import inert, write_data
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical
+from privbandit_agents.experiments.results.files import write_data
+from privbandit_agents.experiments.results.frame import inert
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.store.results import Finished, header_of, read_result, write_result
 

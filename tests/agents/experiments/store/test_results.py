@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 from privbandit_agents.experiments import Trial, load_results
-from privbandit_agents.experiments.analysis.frame import COLUMNS
 from privbandit_agents.experiments.names import result_path
+from privbandit_agents.experiments.results.frame import COLUMNS
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store import results
 from privbandit_agents.experiments.store.locks import lock

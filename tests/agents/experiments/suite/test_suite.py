@@ -7,17 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from privbandit_agents.experiments.suite.boards import (
-    Board,
-    all_boards,
-    board_tasks,
-    improvement,
-    overall,
-    placed,
-    pooled,
-    profile,
-    stability,
-)
 from privbandit_agents.experiments.suite.leaderboard import leaderboard
 from privbandit_agents.experiments.suite.records import (
     PERSON,
@@ -28,6 +17,19 @@ from privbandit_agents.experiments.suite.records import (
     reference_file,
     references,
     write_references,
+)
+from privbandit_agents.experiments.suite.scores import (
+    Board,
+    board_tasks,
+    boards_in,
+    improvement,
+    on_board,
+    overall,
+    placed,
+    pooled,
+    profile,
+    scores_of,
+    stability,
 )
 from privbandit_agents.experiments.suite.tasks import OPEN, ChangedWorldError, Suite, Task, load_suite
 from privbandit_agents.zoo.entries import AGENTS
@@ -131,30 +133,34 @@ def test_agents_are_ranked_within_a_family_and_a_promise_alone() -> None:
         "open": record("open", "none", [10.0] * 4, [10.0] * 4, budget=OPEN),
     }
     board = Board("linear", "joint", VISIT)
-    assert all_boards(records, suite) == [Board("linear", notion, VISIT) for notion in ("none", "joint", "local")]
-    places = placed(board, records, suite, 1.0)
-    assert {name: place.rank for name, place in places.items()} == {"half": None, "good": 1, "bad": 2}
-    assert places["good"].score.value == pytest.approx(0.75) and places["bad"].score.value == pytest.approx(0.25)
-    assert places["good"].better == pytest.approx((1 + 0.5) / 2) and places["half"].played == 1
-    open_place = placed(Board("linear", "none", VISIT), records, suite, 1.0)["open"]
-    assert open_place.score.value == pytest.approx(1.0) and open_place.rank is None  # it lacks the returning people
+    scores = scores_of(records, suite)
+    assert boards_in(scores) == [Board("linear", notion, VISIT) for notion in ("none", "joint", "local")]
+    every = placed(scores, 1.0)
+    places = {row["agent"]: row for row in on_board(every, board).to_dicts()}
+    assert {name: place["rank"] for name, place in places.items()} == {"half": None, "good": 1, "bad": 2}
+    assert places["good"]["score"] == pytest.approx(0.75) and places["bad"]["score"] == pytest.approx(0.25)
+    assert places["good"]["better"] == pytest.approx((1 + 0.5) / 2) and places["half"]["played"] == 1
+    (open_place,) = on_board(every, Board("linear", "none", VISIT)).to_dicts()
+    assert open_place["score"] == pytest.approx(1.0) and open_place["rank"] is None  # it lacks the returning people
 
 
 def test_a_refused_task_has_score_zero_and_harm_is_shown() -> None:
-    suite, board = made_up(), Board("linear", "joint", VISIT)
+    suite = made_up()
     shy = replace(record("shy", "joint", [10.0] * 4), refused={"two": "it cannot."})
     wild = record("wild", "joint", [10.0] * 4, [100_000.0] * 4)
-    places = placed(board, {"shy": shy, "wild": wild}, suite, 1.0)
-    assert places["shy"].score.value == pytest.approx(0.5) and places["shy"].played == 1 and places["shy"].rank == 1
-    assert places["wild"].score.value == pytest.approx(0.0) and suite.tasks["two"].scores([1e5]) == pytest.approx([-1])
+    found = placed(scores_of({"shy": shy, "wild": wild}, suite), 1.0)
+    places = {row["agent"]: row for row in found.to_dicts()}
+    assert places["shy"]["score"] == pytest.approx(0.5) and places["shy"]["played"] == places["shy"]["rank"] == 1
+    assert places["wild"]["score"] == pytest.approx(0.0) and suite.tasks["two"].scores([1e5]) == pytest.approx([-1])
 
 
 def test_promises_to_a_person_stand_on_a_board_of_their_own() -> None:
     suite = made_up()
     whole = Record("whole", "joint", {name: {"1": [100.0] * 4} for name in suite.tasks})
-    assert all_boards({"whole": whole}, suite) == [Board("linear", "joint", VISIT), Board("linear", "joint", PERSON)]
+    scores = scores_of({"whole": whole}, suite)
+    assert boards_in(scores) == [Board("linear", "joint", VISIT), Board("linear", "joint", PERSON)]
     assert [task.name for task in board_tasks(suite, Board("linear", "joint", PERSON))] == ["again"]
-    assert overall(whole, suite, 1.0).value == pytest.approx(0.5)
+    assert overall(scores, "whole", 1.0).value == pytest.approx(0.5)
     assert suite.settings("jdp-linucb", suite.tasks["again"], 1) == {"epsilon": 1, "delta": 1e-5, "people": 5}
     assert suite.settings("jdp-linucb", suite.tasks["one"], 1) == {"epsilon": 1, "delta": 1e-5}
     assert suite.settings("linucb", suite.tasks["again"], 1) == {}
@@ -209,7 +215,7 @@ def test_the_order_of_agents_is_stable() -> None:
 
     Boards of persons have one or two tasks, so that agents that are level change places there.
     """
-    found = {board: stability(board, references(), SUITE) for board in all_boards(references(), SUITE)}
+    found = stability(scores_of(references(), SUITE))
     many = {board: agreement for board, (agents, agreement) in found.items() if agents >= 5 and board.unit == VISIT}
     told = {board.title: round(agreement, 3) for board, agreement in many.items()}
     assert len(many) >= 7 and np.median(list(many.values())) >= 0.9 and min(many.values()) >= 0.6, told

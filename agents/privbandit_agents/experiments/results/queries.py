@@ -1,0 +1,37 @@
+"""Queries on the frame of results: the last rows, uniform play beside each, a value by seed, a row for each cell."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+WORLD = ("env", "horizon")
+"""Columns that name a world."""
+
+
+def finals(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the last row of every trial."""
+    return frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+
+
+def beside_uniform(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``uniform``: the mean regret of uniform play in the same world after as many users; null where it is none."""
+    place = (*WORLD, "checkpoint")
+    own = rows.filter(agent="uniform").group_by(place, maintain_order=True).agg("regret")
+    means = own.with_columns(uniform=pl.Series([one.to_numpy().mean() for one in own["regret"]], dtype=pl.Float64))
+    return rows.join(means.select(*place, "uniform"), on=place, how="left", maintain_order="left")
+
+
+def wide(rows: pl.DataFrame, value: str) -> tuple[Floats, Floats]:
+    """Return the numbers of users that all seeds have, shape (c,), and a value there, shape (seeds, c)."""
+    table = rows.sort("seed").pivot("seed", index="checkpoint", values=value).sort("checkpoint").drop_nulls()
+    return table["checkpoint"].to_numpy().astype(float), table.drop("checkpoint").to_numpy().T.copy()
+
+
+def worlds(frame: pl.DataFrame) -> Iterator[tuple[str, int, pl.DataFrame]]:
+    """Yield each environment and horizon with their rows, in the order in which they come."""
+    for (env, horizon), rows in frame.group_by(WORLD, maintain_order=True):
+        yield str(env), int(horizon), rows  # type: ignore[call-overload]

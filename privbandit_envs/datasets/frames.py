@@ -45,19 +45,19 @@ class ArmTable:
 
 def labelled(table: Table, label: str, public: str | None = None, schema: Any = None) -> Dataset:
     """Return a table as a data set for classification: one row a person, one column the label, the others features."""
-    encoding = encoding_of(table, schema, label=label, public=public)
+    encoding, frame = encoding_of(table, schema, label=label, public=public)
     labels = encoding.schema[label].levels
     if len(labels) < 2:
         raise ValueError(f"column {shown(label)} must have at least two different labels; got {shown(labels)}.")
-    X, others = encoding.encoded(table)
+    X, others = encoding.encoded(frame)
     y = codes(others[label], labels)
     return Dataset(X, y, tuple(labels), tuple(encoding.names), flags(others, public), encoding.scaled)
 
 
 def armed(table: Table, user: str, reward: str, public: str | None = None, schema: Any = None) -> ArmTable:
     """Return a table with one row for each arm of each person; arms are in the order of their rows."""
-    encoding = encoding_of(table, schema, person=user, reward=reward, public=public)
-    X, others = encoding.encoded(table)
+    encoding, frame = encoding_of(table, schema, person=user, reward=reward, public=public)
+    X, others = encoding.encoded(frame)
     if others[user].has_nulls():
         row = others[user].is_null().arg_max()
         raise ValueError(f"column {shown(user)} names nobody in row {row}; leave the row out.")
@@ -80,8 +80,10 @@ def armed(table: Table, user: str, reward: str, public: str | None = None, schem
     return ArmTable(features, rewards, known, encoding.scaled)
 
 
-def encoding_of(table: Table, schema: Any, **roles: str | None) -> "Encoding":
-    """Return how a table becomes rows of numbers: by its schema, or by one that is read from it, numbers as they are.
+def encoding_of(table: Table, schema: Any, **roles: str | None) -> "tuple[Encoding, pl.LazyFrame]":
+    """Return how a table becomes rows of numbers, and the table.
+
+    It is by its schema, or by one that is read from it: then numbers stay as they are.
 
     Raises:
         ValueError: no such columns, or none is left for features.
@@ -89,21 +91,26 @@ def encoding_of(table: Table, schema: Any, **roles: str | None) -> "Encoding":
     """
     try:
         from privbandit_envs.tables.encoding import Encoding
-        from privbandit_envs.tables.proposing import propose
-        from privbandit_envs.tables.schema import Schema
+        from privbandit_envs.tables.proposing import proposed
+        from privbandit_envs.tables.reading import scan
+        from privbandit_envs.tables.schema import Schema, plain
     except ImportError as error:
         raise ImportError(f"a table needs {error.name}; run pip install 'privbandit[bench]'.") from error
-    found = propose(table, **roles) if schema is None else Schema.of(schema).roles(**roles)
+    if schema is None:
+        found, frame = proposed(table, **roles)
+    else:
+        found = Schema.of(schema).roles(**roles)
+        frame = scan(table, plain(found.fields), found.missing)
     if not found.of_role("context"):
         known = [f"{field.name} ({field.use.role})" for field in found.fields]
         raise ValueError(f"a table needs a column of features; it has {listed(known)}.")
-    return Encoding(found, scaled=schema is not None)
+    return Encoding(found, scaled=schema is not None), frame
 
 
 def codes(column: "pl.Series", names: list[str]) -> NDArray[np.int64]:
     """Return a column of names as their places in a list, shape (n,)."""
     places = {name: place for place, name in enumerate(names)}
-    return column.replace_strict(places, return_dtype=int).to_numpy().astype(np.int64)
+    return np.array([places[name] for name in column], np.int64)
 
 
 def flags(others: "pl.DataFrame", public: str | None) -> NDArray[np.bool_] | None:

@@ -71,7 +71,9 @@ def flaw(line: str) -> str:
     return ""
 
 
-def csv_rows(lines: Iterable[str], where: str, start: int = 1, spaces: bool = False, delimiter: str = ",") -> Iterator[Row]:
+def csv_rows(
+    lines: Iterable[str], where: str, start: int = 1, spaces: bool = False, delimiter: str = ","
+) -> Iterator[Row]:
     """Yield the rows of a CSV file that are not empty.
 
     Args:

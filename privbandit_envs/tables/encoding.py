@@ -80,7 +80,9 @@ def text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Return numbers, booleans or dates as texts; a whole number has no point."""
     if dtype.is_float():
         whole = (column == column.round()) & (column.abs() < 2**53)
-        return pl.when(whole).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
+        return (
+            pl.when(whole).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
+        )
     return column.cast(pl.String)
 
 
@@ -141,8 +143,8 @@ class Encoding:
             if fill is None:
                 fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
             return {name: self.within(found.value.fill_null(fill), ends)} | blank
-        span = tuple(None if end is None else days(moment(end, field)) for end in ends)
-        told = {f"{name} days": self.within(since(found.value), span).fill_null(0.0)}
+        first, last = (None if end is None else days(moment(end, field)) for end in ends)
+        told = {f"{name} days": self.within(since(found.value), (first, last)).fill_null(0.0)}
         for part, size in CIRCLES.items():
             if part == "hour" and field.type == "date":
                 continue
@@ -158,8 +160,11 @@ class Encoding:
         if not self.scaled or low is None or high is None:
             return value
         if low == high:
-            return pl.when(value.is_not_null()).then(0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2)
-        return ((value.clip(low, high) - low) / (high - low)).clip(0.0, 1.0)
+            return pl.when(value.is_not_null()).then(
+                0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
+            )
+        inside: pl.Expr = ((value.clip(low, high) - low) / (high - low)).clip(0.0, 1.0)
+        return inside
 
     @property
     def fields(self) -> list[Field]:
@@ -195,7 +200,9 @@ class Encoding:
         frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
         kinds = kinds_of(frame, [*self.fields, *self.others])
         numbers = [part for field in self.fields for part in self.parts(field, kinds[field.name]).values()]
-        found = {field.name: cells(field, kinds[field.name], self.schema.missing) for field in (*self.fields, *self.others)}
+        found = {
+            field.name: cells(field, kinds[field.name], self.schema.missing) for field in (*self.fields, *self.others)
+        }
         chosen = frame.select(
             *(part.cast(pl.Float64).alias(f"x{place}") for place, part in enumerate(numbers)),
             *(found[field.name].value.alias(f"o{place}") for place, field in enumerate(self.others)),
@@ -204,7 +211,7 @@ class Encoding:
         with told("the table"):
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True):
                 if block["fault"].any():
-                    raise Faulty(self.problems(frame, kinds))
+                    raise ValueError(self.problems(frame, kinds))
                 contexts = block.select(pl.col("^x\\d+$")).to_numpy(order="c") if numbers else np.empty((len(block), 0))
                 names = {f"o{place}": field.name for place, field in enumerate(self.others)}
                 yield contexts, block.select(list(names)).rename(names)
@@ -219,22 +226,27 @@ class Encoding:
         return np.concatenate(contexts), pl.concat(others)
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
-        """Return what is wrong with a table's cells: a line for each column, its first row and value, and the way out."""
+        """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""
         lines = []
         for field in (*self.fields, *self.others):
             one = cells(field, kinds[field.name], self.schema.missing)
-            bad = frame.with_row_index("row").filter(one.fault).select("row", pl.col(field.name).alias("cell"), one.blank.alias("blank"), pl.len().alias("all"))
+            bad = (
+                frame.with_row_index("row")
+                .filter(one.fault)
+                .select("row", pl.col(field.name).alias("cell"), one.blank.alias("blank"), pl.len().alias("all"))
+            )
             rows = bad.head(1).collect().rows()
             if rows:
                 row, cell, blank, count = rows[0]
                 more = f" (and {count - 1:,} rows more)" if count > 1 else ""
                 lines.append(f"column {shown(field.name)}, row {row}: {wrong(field, cell, blank)}{more}.")
-        more = [f"And {len(lines) - MOST} columns more."] if len(lines) > MOST else []
-        return "\n".join([*lines[:MOST], *more])
+        rest = [f"And {len(lines) - MOST} columns more."] if len(lines) > MOST else []
+        return "\n".join([*lines[:MOST], *rest])
 
     def explained(self, context: Floats) -> dict[str, Any]:
         """Return what a context says, by column: a number, a level, or None for a missing one; dates as days."""
-        told, place = {}, 0
+        told: dict[str, Any] = {}
+        place = 0
         for field in self.fields:
             names = list(self.parts(field, pl.String()))
             part = dict(zip(names, context[place : place + len(names)].tolist(), strict=True))
@@ -242,17 +254,15 @@ class Encoding:
             if part.get(f"{field.name}={BLANK}"):
                 told[field.name] = None
             elif field.type == "string":
-                told[field.name] = next((name.removeprefix(f"{field.name}=") for name, one in part.items() if one), None)
+                told[field.name] = next(
+                    (name.removeprefix(f"{field.name}=") for name, one in part.items() if one), None
+                )
             elif field.type in ("number", "integer") and self.scaled and field.bounded:
                 low, high = float(field.constraints.minimum or 0), float(field.constraints.maximum or 0)
                 told[field.name] = low + part[field.name] * (high - low)
             else:
                 told[field.name] = part[names[0]]
         return told
-
-
-class Faulty(ValueError):
-    """Cells of a table that are not what its schema says."""
 
 
 def kinds_of(frame: pl.LazyFrame, fields: Sequence[Field]) -> dict[str, pl.DataType]:
@@ -269,10 +279,10 @@ def wrong(field: Field, cell: object, blank: bool) -> str:
     if blank:
         return "nothing; fill it in, leave the row out, or let `required` be false in the schema"
     if field.type == "string":
-        return f"{shown(cell)} is no level of the schema; name it in `enum`, or let `unseen` be \"other\""
+        return f'{shown(cell)} is no level of the schema; name it in `enum`, or let `unseen` be "other"'
     kind = {"boolean": "true or false", "date": "date", "datetime": "time"}.get(field.type, f"finite {field.type}")
     form = f" in {field.format}" if field.type in ("date", "datetime") and field.format != "default" else ""
-    return f"{shown(cell)} is no {kind}{form}; name it in `missingValues`, or give the column the role \"ignore\""
+    return f'{shown(cell)} is no {kind}{form}; name it in `missingValues`, or give the column the role "ignore"'
 
 
 def hashes(column: pl.Series, columns: int) -> pl.Series:

@@ -45,6 +45,11 @@ def propose(table: Table, **roles: str | None) -> Schema:
         >>> [(field.name, field.type, field.levels) for field in schema.fields]
         [('age', 'integer', []), ('channel', 'string', ['app', 'mail']), ('won', 'boolean', [])]
     """
+    return proposed(table, **roles)[0]
+
+
+def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
+    """Return the schema of a table, and the table with its numbers as numbers."""
     frame = scan(table)
     kinds = dict(frame.collect_schema())
     asked = {name: role for role, name in roles.items() if name is not None}
@@ -58,15 +63,17 @@ def propose(table: Table, **roles: str | None) -> Schema:
         # types: of those that most of the first rows fit, the one that most rows fit
         every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
         head = frame.head(HEAD).collect().lazy()
-        tried = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
-        tried = {name: [field for share, field in fits if share < STRANGE] for name, fits in tried.items()}
-        left = {name: every[name] for name, fits in tried.items() if not fits}
-        tried |= {name: [field for share, field in fits if share <= max(STRANGE, fits[0][0])] for name, fits in fitting(head, left, kinds).items()}
+        common = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
+        left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE}
+        shares = common | fitting(head, left, kinds)
+        tried = {
+            name: [one for share, one in fits if share <= max(STRANGE, fits[0][0])] for name, fits in shares.items()
+        }
         frame = scan(table, plain(fits[0] for fits in tried.values()), MISSING)
         kinds = dict(frame.collect_schema())
         fields = {name: fits[0] for name, fits in tried.items()}
-        faulty = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
-        faulty = {name: tried[name] for name, fits in faulty.items() if fits[0][0] > 0 and len(tried[name]) > 1}
+        found = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
+        faulty = {name: tried[name] for name, fits in found.items() if fits[0][0] > 0 and len(tried[name]) > 1}
         fields |= {name: fits[0][1] for name, fits in fitting(frame, faulty, kinds).items()}
         for name, fits in tried.items():
             if {field.format for field in fits} >= {"%d/%m/%Y", "%m/%d/%Y"}:
@@ -74,11 +81,12 @@ def propose(table: Table, **roles: str | None) -> Schema:
         # bounds and levels
         wanted = [fact for field in fields.values() for fact in facts_of(field, kinds)]
         facts = frame.select(pl.len().alias("rows"), *wanted).collect(engine="streaming").row(0, named=True)
-        return Schema(fields=[bounded(field, facts, frame, kinds) for field in fields.values()])
+        return Schema(fields=[bounded(field, facts, frame, kinds) for field in fields.values()]), frame
 
 
 def candidates(name: str, kind: pl.DataType, role: Any) -> list[Field]:
     """Return the types that a column may have, the narrowest first; texts fit whatever there is."""
+
     def field(type: Any, **others: Any) -> Field:
         return Field(name=name, type=type, use=Use(role=role), **others)
 
@@ -155,8 +163,10 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
     elif field.type in ("number", "integer"):
         constraints |= {"minimum": told["least"], "maximum": told["most"]}
     elif field.type in ("date", "datetime"):
-        form = field.format if field.format != "default" else "%Y-%m-%d" if field.type == "date" else "%Y-%m-%dT%H:%M:%S"
-        constraints |= {"minimum": told["least"].strftime(form), "maximum": told["most"].strftime(form)}
+        form = (
+            field.format if field.format != "default" else "%Y-%m-%d" if field.type == "date" else "%Y-%m-%dT%H:%M:%S"
+        )
+        constraints |= {"minimum": f"{told['least']:{form}}", "maximum": f"{told['most']:{form}}"}
     return field.model_copy(update={"constraints": Constraints(**constraints)})
 
 
@@ -179,6 +189,9 @@ def check_twins(name: str, levels: list[str]) -> None:
     """Raise ValueError if one number is written in two ways, such as 1 and 1.0."""
     written: dict[Decimal, str] = {}
     for level in levels:
-        if re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)", level) and (twin := written.setdefault(Decimal(level), level)) != level:
+        if (
+            re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)", level)
+            and (twin := written.setdefault(Decimal(level), level)) != level
+        ):
             ways = f"{shown(twin)} and {shown(level)}"
             raise ValueError(f"column {shown(name)} has one number in two ways, {ways}: choose one.")

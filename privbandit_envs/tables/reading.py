@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from privbandit_envs.datasets.lines import table_rows, text_lines
-from privbandit_envs.files import LARGEST, regular
+from privbandit_envs.files import regular
 from privbandit_envs.validate import cut, is_number, listed, shown
 
 Table: TypeAlias = "str | Path | Mapping[str, Any] | Any"
@@ -58,7 +58,12 @@ def of_frame(table: Any) -> pl.LazyFrame:
             raise ValueError(f"every column must have a name of its own; got {listed(map(str, table))}.")
         if len(shapes := {values.shape for values in columns.values()}) > 1 or any(len(shape) != 1 for shape in shapes):
             raise ValueError(f"columns must be rows of one length; got shapes {shown(sorted(shapes))}.")
-        return pl.LazyFrame({name: series(name, values.tolist()) for name, values in columns.items()})
+        own = "biufUM"  # kinds of arrays that polars has as they are
+        typed = {
+            name: pl.Series(name, values) if values.dtype.kind in own else series(name, values.tolist())
+            for name, values in columns.items()
+        }
+        return pl.LazyFrame(typed)
     import narwhals
 
     try:
@@ -67,12 +72,14 @@ def of_frame(table: Any) -> pl.LazyFrame:
         kinds = "a file, a frame of pandas, polars, pyarrow or DuckDB, or arrays by name"
         raise ValueError(f"a table must be {kinds}; got {shown(table)}.") from None
     if isinstance(frame, narwhals.LazyFrame):
-        return frame.collect("polars").to_native().lazy()
+        collected: pl.DataFrame = frame.collect("polars").to_native()
+        return collected.lazy()
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         raise ValueError(f"every column must have a name of its own; got {listed(names)}.")
     try:
-        return frame.to_polars().lazy()
+        whole: pl.DataFrame = frame.to_polars()
+        return whole.lazy()
     except Exception:  # a column of objects of several types
         return pl.LazyFrame({str(name): series(str(name), frame[name].to_list()) for name in frame.columns})
 
@@ -110,8 +117,8 @@ def of_file(path: Path, numbers: Collection[str] | None, missing: Collection[str
             except ValueError as error:
                 raise ValueError(f"{path} is no parquet file: {cut(str(error)).rstrip('.')}.") from None
         if first.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-            content = io.BytesIO(path.read_bytes())
-            return (pl.read_ipc if first.startswith(b"ARROW1") else pl.read_ipc_stream)(content).lazy()
+            arrow = io.BytesIO(path.read_bytes())
+            return (pl.read_ipc if first.startswith(b"ARROW1") else pl.read_ipc_stream)(arrow).lazy()
         content = text_of(path, first)
         start = next(blocks(content), b"")[:64].lstrip()
         if start.startswith(b"{"):
@@ -197,7 +204,9 @@ def blocks(content: Path | bytes) -> Iterator[bytes]:
             yield block
 
 
-def of_csv(content: Path | bytes, where: str, numbers: Collection[str] | None, missing: Collection[str]) -> pl.LazyFrame:
+def of_csv(
+    content: Path | bytes, where: str, numbers: Collection[str] | None, missing: Collection[str]
+) -> pl.LazyFrame:
     """Return a CSV file's table, all columns as texts; blank lines are left out.
 
     polars reads quotes and short rows with indulgence. So the rows of a file that has a quote, a zero byte, or a row
@@ -230,6 +239,7 @@ def of_csv(content: Path | bytes, where: str, numbers: Collection[str] | None, m
         raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
     if all(map(is_number, names)):
         raise ValueError(f"{where}: the first line must name the columns; got {listed(names)}.")
+
     def read(**options: Any) -> pl.LazyFrame:
         return pl.scan_csv(content, separator=mark, infer_schema=False, with_column_names=lambda _: names, **options)
 

@@ -10,25 +10,28 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic import Field as PydanticField
 
 from privbandit_envs.files import atomic, regular
 from privbandit_envs.validate import did_you_mean, listed, shown
 
-Role: TypeAlias = Literal[
-    "context", "action", "reward", "propensity", "person", "time", "label", "public", "ignore"
-]
+Role: TypeAlias = Literal["context", "action", "reward", "propensity", "person", "time", "label", "public", "ignore"]
 Type: TypeAlias = Literal["number", "integer", "boolean", "string", "date", "datetime"]
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT"]
 """Texts that are no value, unless a schema has others."""
 TRUE, FALSE = ["true", "True", "TRUE", "yes", "Yes", "1"], ["false", "False", "FALSE", "no", "No", "0"]
 
 
+def also(default: Any, name: str, written: str) -> Any:
+    """Return a field that has another name in files."""
+    return PydanticField(default, validation_alias=AliasChoices(written, name), serialization_alias=written)
+
+
 class Part(BaseModel):
     """A part of a schema, of which nothing is converted in silence."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class Constraints(Part):
@@ -84,10 +87,10 @@ class Field(Part):
     type: Type = "string"
     format: str = "default"
     constraints: Constraints = Constraints()
-    decimal: str = PydanticField(".", alias="decimalChar")
-    true: list[str] = PydanticField(TRUE, alias="trueValues")
-    false: list[str] = PydanticField(FALSE, alias="falseValues")
-    use: Use = PydanticField(Use(), alias="privbandit")
+    decimal: str = also(".", "decimal", "decimalChar")
+    true: list[str] = also(TRUE, "true", "trueValues")
+    false: list[str] = also(FALSE, "false", "falseValues")
+    use: Use = also(Use(), "use", "privbandit")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -138,7 +141,7 @@ class Schema(Part):
     """
 
     fields: list[Field]
-    missing: list[str] = PydanticField(MISSING, alias="missingValues")
+    missing: list[str] = also(MISSING, "missing", "missingValues")
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -200,7 +203,7 @@ class Schema(Part):
         if self.private:
             raise ValueError(
                 f"the bounds or levels of {listed(self.private)} come from people's data, or are not all there: write "
-                "those that you know without the data into the schema, with `\"public\": true` in `privbandit`."
+                'those that you know without the data into the schema, with `"public": true` in `privbandit`.'
             )
 
     def roles(self, **given: str | None) -> "Schema":

@@ -27,7 +27,7 @@ from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.datasets.frames import Table, codes, encoding_of
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import count, listed, one_of, shown
+from privbandit_envs.validate import count, one_of, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -267,7 +267,7 @@ class Log:
             ((3, 1), [0, 1, 0], ['a', 'b'])
         """
         # columns and their roles
-        encoding = encoding_of(table, schema, action=action, reward=reward, propensity=propensity, person=person)
+        encoding, frame = encoding_of(table, schema, action=action, reward=reward, propensity=propensity, person=person)
         if features is not None:
             encoding = replace(encoding, schema=encoding.schema.with_features(features))
         arms = encoding.schema[action].levels
@@ -275,7 +275,7 @@ class Log:
         if not 2 <= len(arms) <= most:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
         # contexts, arms, rewards
-        contexts, others = encoding.encoded(table)
+        contexts, others = encoding.encoded(frame)
         actions, rewards = codes(others[action], arms), others[reward].to_numpy()
         people = None if person is None else people_of(others[person], strangers)
         # propensities, as logged or estimated
@@ -352,7 +352,7 @@ def people_of(column: "pl.Series", strangers: bool) -> NDArray[np.int64]:
     column = column if numbers.null_count() > column.null_count() else numbers
     people = column.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     people[gone] = people.max(initial=0) + 1 + np.arange(gone.sum())
-    return np.unique(people, return_inverse=True)[1]
+    return np.asarray(np.unique(people, return_inverse=True)[1])
 
 
 def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: int, *others: Array) -> Floats:

@@ -105,8 +105,10 @@ REFUSED: dict[str, tuple[Made, str]] = {
     "a propensity above 1": (other(p=[0.5, 1.00001, 1, 1]), "column 'p' must lie .* got 1.00001 in row 1."),
     "text as a reward": (other(click=["0", "1", "won", "1"]), "column 'click', row 2: 'won' is no finite number; name"),
     "text among numbers": (
-        lambda folder: {name: [*column * 9, column[0]] for name, column in {**PLAIN, "seen": [1, 2, 3, 4]}.items()}
-        | {"seen": [*range(36), "old"]},
+        lambda folder: (
+            {name: [*column * 9, column[0]] for name, column in {**PLAIN, "seen": [1, 2, 3, 4]}.items()}
+            | {"seen": [*range(36), "old"]}
+        ),
         "column 'seen', row 36: 'old' is no finite integer; name it in `missingValues`, or give the column the role",
     ),
     "infinity": (other(seen=[1.0, 2.0, np.inf, 3.0]), "column 'seen', row 2: inf is no finite integer; name"),

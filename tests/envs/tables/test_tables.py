@@ -193,7 +193,9 @@ def test_whoever_else_is_there_changes_no_bit(form: str, tmp_path: Path) -> None
     # blocks of any size
     parts = [contexts for contexts, _ in encoding.blocks(pl.DataFrame(PEOPLE), rows=1)]
     assert np.array_equal(np.concatenate(parts), one)
-    assert all(np.array_equal(encoding.encoded({n: c[k : k + 1] for n, c in PEOPLE.items()})[0][0], one[k]) for k in range(4))
+    assert all(
+        np.array_equal(encoding.encoded({n: c[k : k + 1] for n, c in PEOPLE.items()})[0][0], one[k]) for k in range(4)
+    )
 
 
 def test_a_schema_goes_to_json_and_back(tmp_path: Path) -> None:
@@ -231,10 +233,19 @@ def test_a_world_with_public_bounds_needs_no_rows_for_its_scale() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no date": ({**PEOPLE, "joined": ["31.02.2024"] * 4}, r"column 'joined', row 0: '31.02.2024' is no date in %d.%m.%Y"),
-    "no number": ({**PEOPLE, "age": ["1", "2", "x", "y"]}, "column 'age', row 2: 'x' is no finite integer; .* .and 1 rows"),
+    "no date": (
+        {**PEOPLE, "joined": ["31.02.2024"] * 4},
+        r"column 'joined', row 0: '31.02.2024' is no date in %d.%m.%Y",
+    ),
+    "no number": (
+        {**PEOPLE, "age": ["1", "2", "x", "y"]},
+        "column 'age', row 2: 'x' is no finite integer; .* .and 1 rows",
+    ),
     "nothing": ({**PEOPLE, "member": ["yes", "?", "", "no"]}, "column 'member', row 1: nothing; fill it in"),
-    "no column": ({name: PEOPLE[name] for name in ("age", "town")}, "the table has no column 'channel'; it has age, town"),
+    "no column": (
+        {name: PEOPLE[name] for name in ("age", "town")},
+        "the table has no column 'channel'; it has age, town",
+    ),
 }
 
 
@@ -257,13 +268,19 @@ def test_all_problems_are_listed_at_once() -> None:
 BAD: dict[str, tuple[Any, str]] = {
     "no JSON": ("{", "is no JSON"),
     "another type": ({"fields": [{"name": "a", "type": "geopoint"}]}, "fields.0.type: Input should be 'number'"),
-    "an unknown use": ({"fields": [{"name": "a", "privbandit": {"rol": "action"}}]}, "fields.0.privbandit.rol: Extra inputs"),
+    "an unknown use": (
+        {"fields": [{"name": "a", "privbandit": {"rol": "action"}}]},
+        "fields.0.privbandit.rol: Extra inputs",
+    ),
     "bounds in disorder": (
         {"fields": [{"name": "a", "type": "number", "constraints": {"minimum": 2, "maximum": 1}}]},
         "must be numbers in order",
     ),
     "two of one name": ({"fields": [{"name": "a"}, {"name": "a"}]}, "a name of its own"),
-    "two actions": ({"fields": [{"name": n, "privbandit": {"role": "action"}} for n in "ab"]}, "one column has the role"),
+    "two actions": (
+        {"fields": [{"name": n, "privbandit": {"role": "action"}} for n in "ab"]},
+        "one column has the role",
+    ),
 }
 
 

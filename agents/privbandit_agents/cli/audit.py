@@ -26,7 +26,6 @@ from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.text import paragraph, strong, table
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.views.audits import CLAIM, FOUND, REFUTED, RIGHT, Audit
-from privbandit_agents.experiments.views.style import save
 from privbandit_envs.files import atomic
 
 STRONGER = 1.25
@@ -109,7 +108,10 @@ def audited(
             result, shares = run_audit(game, runs, seed, each, console), None
             found.append(Found(game, result, None))
             if power and not result.refuted:
-                shares = {} if game.blind else powers_of(result, seed)
+                # what the audit's own runs show, if they do
+                asked = () if game.blind else FACTORS
+                seen = {factor: power_of_less_noise(result, factor, default_rng([seed, 1])) for factor in asked}
+                shares = {factor: share for factor, share in seen.items() if share is not None}
                 if not shares and not game.blind:
                     shares = played_power(game, truth, k, result, seed, console)
                 size = 0 if shares.get(LARGE, 1.0) >= HALF else enough(game, truth, k, result, seed)
@@ -181,12 +183,6 @@ def run_audit(game: Game, runs: int | None, seed: int, confidence: float, consol
     runs = game.runs if runs is None else runs
     with progress_of(f"auditing {game.title}", plays(game, runs), console) as show:
         return audit(game, runs, default_rng(seed), confidence, on_progress=show)
-
-
-def powers_of(result: AuditResult, seed: int) -> dict[float, float]:
-    """Return the power that the audit's own runs show, for all ``FACTORS``; empty if they do not."""
-    found = {factor: power_of_less_noise(result, factor, default_rng([seed, 1])) for factor in FACTORS}
-    return {factor: share for factor, share in found.items() if share is not None}
 
 
 def played_power(
@@ -327,11 +323,6 @@ def write_numbers(found: Found, path: Path) -> None:
     """Write an audit's finding and its power as JSON."""
     with atomic(path, "wb") as file:
         file.write((json.dumps(numbers_of(found), indent=2) + "\n").encode())
-
-
-def draw_audit(found: Found, path: Path, formats: Sequence[str] = (), curve: bool = False) -> None:
-    """Write the picture of an audit as a PNG, and in other formats beside it."""
-    save(picture(found, curve), path, formats)
 
 
 def picture(found: Found, curve: bool = False) -> Figure:

@@ -368,6 +368,7 @@ def audit_target(given: Namespace) -> int:
 
         from privbandit_agents.audits.registry import WATCH, games, stronger
         from privbandit_agents.cli import audit
+        from privbandit_agents.experiments.views.style import save
 
         asked: dict[str, Any] = {key: getattr(given, key) for key in ("epsilon", "delta", "calibration", "effort")}
         asked["config"], world = audit.settings_of(name, given.set or [])
@@ -389,7 +390,7 @@ def audit_target(given: Namespace) -> int:
         called = re.split(r"[/\\]", one.game.title)[-1]  # a file's address is no folder to write to
         picture = given.out / f"{re.sub('[:, ]+', '-', called)}-{calibration}.png"
         numbers = partial(audit.write_numbers, one, picture.with_suffix(".json"))
-        drawn = partial(audit.draw_audit, one, picture, formats, given.curve)
+        drawn = partial(save, audit.picture(one, given.curve), picture, formats)
         missing = unwritten(given.out, {"the picture": drawn, "the numbers": numbers})
         print(*missing, sep="\n", file=sys.stderr) if missing else print(f"picture: {picture}")
         lost += missing
@@ -421,15 +422,7 @@ def execute(
     whole: Sequence["Trial"] | None = None,
     look: "Look | None" = None,
 ) -> int:
-    """Run trials, show their results, and return the exit code.
-
-    Args:
-        trials: what to run.
-        folder: of the results.
-        engine: where to run.
-        whole: all trials, if ``trials`` are a shard of them.
-        look: of figures.
-    """
+    """Run trials, show their results, and return the exit code."""
     from privbandit_agents.experiments.running.attempt import told
     from privbandit_agents.experiments.running.engine import found_before, run_jobs
     from privbandit_agents.experiments.study import show, write_board

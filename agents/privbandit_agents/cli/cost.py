@@ -1,8 +1,6 @@
 """``privbandit cost``: the cost of a promise of privacy, estimated from a log of decisions."""
 
-import base64
 import html
-import io
 import json
 import math
 import sys
@@ -13,6 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import scipy
 from matplotlib.figure import Figure
@@ -27,7 +26,7 @@ from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UNFINISHED, UsageError, unwritten, usage_errors
-from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, empty_picture, save
+from privbandit_agents.experiments.views.style import DASHES, NOTIONS, PALETTE, embedded, empty_picture, save
 from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.logs.estimates import snips
 from privbandit_agents.logs.record import Log
@@ -72,12 +71,12 @@ class Row:
     @property
     def rewarded(self) -> str:
         """The reward with its interval."""
-        return around(self.reward, self.half_width).said("{:.4f}".format)
+        return Interval.around(self.reward, self.half_width).said("{:.4f}".format)
 
     @property
     def kept(self) -> str:
         """The share of the gain with its interval."""
-        return "" if math.isnan(self.gain) else around(self.gain, self.gain_half_width).said("{:.0%}".format)
+        return "" if math.isnan(self.gain) else Interval.around(self.gain, self.gain_half_width).said("{:.0%}".format)
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def cost(
         rows = policies(log, made)
     n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
     # who plays
-    env = from_simulator(made, n)
+    env = gym.make(LOG_ENV, source=made, horizon=n)
 
     def asked(epsilon: float | None) -> dict[str, Any]:
         """Return an agent's settings: a budget is a person's if the log has persons."""
@@ -203,12 +202,6 @@ def cost(
     for line in (*told(failures), *lost):
         print(line, file=sys.stderr)
     return Costs(rows, gaps, absent, UNFINISHED if failures or lost else 0)
-
-
-def from_simulator(made: Simulator, horizon: int) -> Any:
-    import gymnasium as gym
-
-    return gym.make(LOG_ENV, source=made, horizon=horizon)
 
 
 def world_in(folder: Path, log: Log, model: str, err: Console | None) -> tuple[Simulator, dict[str, str]]:
@@ -294,10 +287,6 @@ def estimated(curves: Sequence[Floats], checkpoints: NDArray[Any], rows: int) ->
     seeds = len(each)
     seeded = scipy.special.stdtrit(seeds - 1, 0.975) ** 2 * each.var(ddof=1) / seeds if seeds > 1 else 0.0
     return float(each.mean()), float(np.sqrt(sampled + seeded))
-
-
-def around(mean: float, half_width: float) -> Interval[float]:
-    return Interval(mean, mean - half_width, mean + half_width)
 
 
 def table_of(rows: Sequence[Row], title: str = "") -> Table:
@@ -405,8 +394,6 @@ def write_page(
     seeds: int,
 ) -> None:
     """Write the page: headline, table, figure, promises, grounds; it needs no other file."""
-    picture = io.BytesIO()
-    figure(rows).savefig(picture, format="png")
     reading = (
         f"Means over {users:,} users and {seeds} seeds, with 95 % intervals. The gain kept is (reward - uniform play) "
         "/ (best arm - uniform play)."
@@ -421,7 +408,7 @@ def write_page(
         "title": html.escape(title),
         "headline": html.escape(headline(rows)),
         "table": table_of(rows, reading).html("What privacy would cost"),
-        "figure": base64.b64encode(picture.getvalue()).decode(),
+        "figure": embedded(figure(rows), "Share of the gain kept against epsilon, by kind of privacy"),
         "promises": "\n".join(promises),
         "grounds": "\n".join(f"<li>{html.escape(ground)}</li>" for ground in (*grounds(gaps, made, log), *absent)),
     }

@@ -451,7 +451,8 @@ def parsed(verb: str, given: Sequence[str]) -> dict[str, Any]:
 
 def understood(made: Parser, given: Sequence[str]) -> dict[str, Any]:
     """Parse words, or raise a UsageError with the nearest option for an unknown one."""
-    refused = [word for word in given if word.startswith("--") and word.partition("=")[0] not in options_of(made)]
+    known = {name for action in made._actions for name in action.option_strings}
+    refused = [word for word in given if word.startswith("--") and word.partition("=")[0] not in known]
     if refused and "--" not in given:
         word = refused[0].partition("=")[0]
         raise UsageError(f"{made.prog} has no option {word}{near(word, shown_options(made))}; {how(made.prog)}")
@@ -463,10 +464,6 @@ def understood(made: Parser, given: Sequence[str]) -> dict[str, Any]:
 
 def how(prog: str) -> str:
     return f"`{prog} --help` shows the options."
-
-
-def options_of(made: argparse.ArgumentParser) -> set[str]:
-    return {name for action in made._actions for name in action.option_strings}
 
 
 def shown_options(made: argparse.ArgumentParser) -> list[str]:

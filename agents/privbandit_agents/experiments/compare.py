@@ -15,7 +15,7 @@ from privbandit_agents.experiments.jobs.catalogue import at_home
 from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.results.frame import as_frame
 from privbandit_agents.experiments.results.ranks import ranks
-from privbandit_agents.experiments.running.attempt import told
+from privbandit_agents.experiments.running.attempt import told as sentences
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.schema.sweep import Sweep, parse_sweep
 from privbandit_agents.zoo import registry
@@ -82,8 +82,11 @@ def compare(
         with TemporaryDirectory() if folder is None else nullcontext(str(folder)) as place:
             results, failures = run_jobs(trials, place, Engine(jobs=jobs, alone=here))
         if failures:
-            raise ValueError(" ".join(told(failures)))
-        frame = relabelled(as_frame(list(results.values())), called)
+            raise ValueError(" ".join(sentences(failures)))
+        frame = as_frame(list(results.values()))
+        told = frame.select("agent", "config", "label").iter_rows()
+        labels = [called.get((agent, config), label) for agent, config, label in told]
+        frame = frame.with_columns(pl.Series("label", labels, pl.String))
     ranking = ranks(frame).filter(pl.col("horizon").is_not_null()).select("env", "horizon", "label", "rank")
     ranked = frame.join(ranking, on=["env", "horizon", "label"], how="left", maintain_order="left")
     order = ["env", "horizon", pl.col("notion") == "none", "rank", "seed", "checkpoint"]
@@ -133,7 +136,10 @@ def maker(player: Any) -> Factory:
     if isinstance(player, Agent):
         return partial(copied, player)
     if callable(getattr(player, "predict", None)):
-        return partial(predicting, player)
+        # the policy of a trained model, which learns no more
+        return lambda env, seed: ForeignAgent(
+            env, lambda context: player.predict(context, deterministic=True)[0], lambda *_: None
+        )
     if callable(player):
         return lambda env, seed: checked(player(env, seed))
     raise TypeError(f"an agent is a name, a class, an object, a trained model or a function; got {player!r:.60}.")
@@ -145,11 +151,6 @@ def copied(agent: AnyAgent, env: Any, seed: int | None) -> AnyAgent:
     if (agent.observation_space, agent.action_space) != (context, action):
         raise ValueError(f"{agent.name} plays {agent.observation_space} and {agent.action_space}; got {context}.")
     return deepcopy(agent)
-
-
-def predicting(model: Any, env: Any, seed: int | None) -> AnyAgent:
-    """Return the policy of a trained model as an agent, which learns no more."""
-    return ForeignAgent(env, lambda context: model.predict(context, deterministic=True)[0], lambda *_: None)
 
 
 def checked(agent: AnyAgent) -> AnyAgent:
@@ -189,9 +190,3 @@ def labelled(sweeps: Mapping[str, Sweep]) -> dict[tuple[str, str], str]:
             raise ValueError(f"label {label[:60]!r} must stand for one agent with one choice of settings.")
         found |= dict.fromkeys(configs, label)
     return found
-
-
-def relabelled(frame: pl.DataFrame, called: Mapping[tuple[str, str], str]) -> pl.DataFrame:
-    rows = frame.select("agent", "config", "label").iter_rows()
-    texts = [called.get((agent, config), label) for agent, config, label in rows]
-    return frame.with_columns(pl.Series("label", texts, pl.String))

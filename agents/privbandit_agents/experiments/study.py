@@ -20,10 +20,11 @@ from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS
 from privbandit_agents.experiments.results.cells import Cells
 from privbandit_agents.experiments.results.contests import check_columns, contests
 from privbandit_agents.experiments.results.files import with_those_there, write_data
-from privbandit_agents.experiments.results.frame import as_frame, fit_frame, frame_of
+from privbandit_agents.experiments.results.frame import fit_frame, frame_of, public
 from privbandit_agents.experiments.results.measures import Resolved, estimate, resolve
+from privbandit_agents.experiments.results.queries import finals
 from privbandit_agents.experiments.results.readings import Results, by_cell
-from privbandit_agents.experiments.results.summary import summarise, summarise_trials
+from privbandit_agents.experiments.results.summary import summarise, summarise_trials, summarised
 from privbandit_agents.experiments.results.verdicts import judged, surprising
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, found_before, run_jobs
@@ -100,11 +101,6 @@ class Study:
 def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study:
     """Read an experiment and find the cells of its statements and figures, before anything runs.
 
-    Args:
-        name: of a shipped experiment, or a path that ends in ``.yaml``.
-        scale: ``smoke``, ``quick`` or ``paper``.
-        assignments: changes of a sweep's settings, as of ``--set``.
-
     Raises:
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
@@ -149,14 +145,6 @@ def carry_out(
 
     At a scale that decides nothing one line reports that all of it ran; the files are the same.
 
-    Args:
-        study: from ``prepare``.
-        folder: gets results, figures and tables; default: ``runs/NAME``.
-        engine: where jobs run; default: the cores of this machine.
-        out: gets tables and verdicts.
-        err: shows progress.
-        look: of figures.
-
     Returns:
         The exit code: ``AGAINST`` if a statement came out against its expectation, at a scale that decides; else
         ``UNFINISHED`` if a job failed, no method could run, or something could not be written; else 0.
@@ -186,7 +174,8 @@ def again(folder: Path, out: Console, look: Look) -> int | None:
 def concluded(study: Study, ended: Ended, failed: Sequence[str], folder: Path, told_to: Console, look: Look) -> int:
     """Print tables and verdicts of a study's results, write them and draw figures; return the exit code."""
     out = told_to if study.decides else Console(quiet=True)
-    results = by_cell(frame_in(study.jobs, ended))
+    frame = frame_in(study.jobs, ended)
+    results = by_cell(frame)
     contested = {
         spec.name: contest_tables(contests(spec, study.cells, results), spec)
         for spec in study.experiment.tables
@@ -198,7 +187,7 @@ def concluded(study: Study, ended: Ended, failed: Sequence[str], folder: Path, t
     if verdicts.height:
         tell(out, [*verdict_table(verdicts, study.heading).lines(), ""])
     pictures: list[Path] = []
-    lost = unwritten(folder, writers(study, ended, results, contested, verdicts, folder, pictures, look))
+    lost = unwritten(folder, writers(study, ended, frame, results, contested, verdicts, folder, pictures, look))
     tables = [] if lost else [f"table: {folder / name}.md (and .csv)" for name in ("verdicts", "table")]
     tell(out, [*(f"figure: {picture}" for picture in pictures), *tables])
     if not study.decides:
@@ -230,6 +219,7 @@ def in_one_line(study: Study, folder: Path, ran: int, drawn: int) -> str:
 def writers(
     study: Study,
     ended: Ended,
+    frame: pl.DataFrame,
     results: Results,
     contested: Mapping[str, Sequence[Table]],
     verdicts: pl.DataFrame,
@@ -256,16 +246,15 @@ def writers(
     @cache
     def whole() -> pl.DataFrame:
         """Return the results of trials, and what else the folder has."""
-        return as_frame(with_those_there(list(ended.values()), folder))
+        return frame_of(with_those_there(list(ended.values()), folder), more=("static",))
 
     tasks: dict[str, Callable[[], object]] = {}
     trials = study.jobs[0].kind == "trial"
     if results:
-        fits = frame_in(study.jobs, ended)
-        tasks["the results"] = lambda: write_data(whole() if trials else fits.drop("cell", "place"), folder)
+        tasks["the results"] = lambda: write_data(public(whole()) if trials else frame.drop("cell", "place"), folder)
         tasks["the table"] = lambda: write_tables([summary_table(summarise(study.cells, results))], folder, "table")
         if trials and not study.figures:
-            tasks["the figure regret"] = lambda: draw_regret(list(ended.values()), folder / "regret.png", look)
+            tasks["the figure regret"] = lambda: draw_regret(frame, folder / "regret.png", look)
     for name, tables in contested.items():
         tasks[f"the table {name}"] = partial(write_contests, tables, folder, name, study.missing)
     if verdicts.height:
@@ -315,13 +304,12 @@ def show(
     tell(out, shown(summarise_trials(trials), speed))
     trials = with_those_there(trials, folder)
     figure, board = folder / "regret.png", folder / MEAN_EVENTS
-    frame, specs = as_frame(trials), [finished.job for finished in trials]
+    frame, specs = frame_of(trials, more=("static",)), [finished.job for finished in trials]
+    pace = forecast("drawing", err, "panels", pause=0.0)
     tasks: dict[str, Callable[[], object]] = {
-        "the results": lambda: write_data(frame, folder),
-        "the table": lambda: write_tables([summary_table(summarise_trials(trials))], folder, "table"),
-        "the figure": lambda: draw_regret(
-            trials, figure, look or Look(), forecast("drawing", err, "panels", pause=0.0)
-        ),
+        "the results": lambda: write_data(public(frame), folder),
+        "the table": lambda: write_tables([summary_table(summarised(finals(frame)))], folder, "table"),
+        "the figure": lambda: draw_regret(frame, figure, look or Look(), pace),
         "the board": lambda: write_means(frame, folder, [figure] if figure.is_file() else []),
         "the board of trials": lambda: write_overview(folder / TRIAL_EVENTS, specs),
     }

@@ -6,7 +6,6 @@ stopped: the same seed asks for the same runs.
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -24,6 +23,7 @@ from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.schema.validation import validated
 from privbandit_agents.experiments.schema.yaml_text import content_of
 from privbandit_agents.experiments.store.locks import only_one
+from privbandit_agents.experiments.store.results import free_name
 from privbandit_agents.experiments.usage import UsageError, contained, on_one_line, sentence, unwritten, usage_errors
 from privbandit_envs.files import atomic, remove_leftovers
 from privbandit_envs.validate import shown
@@ -103,13 +103,11 @@ def read_plan(path: Path) -> Plan:
     """
     plan = validated(Plan, plain(content_of(path)), str(path))
     with usage_errors(str(path)):
-        first = plan.trial(0, {name: first_of(space) for name, space in plan.search.items()})
+        first = plan.trial(
+            0, {name: space[0] if isinstance(space, list) else space["low"] for name, space in plan.search.items()}
+        )
         first.make_agent(first.make_env())
     return plan
-
-
-def first_of(space: Any) -> Any:
-    return space[0] if isinstance(space, list) else space["low"]
 
 
 def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = None) -> dict[str, Any]:
@@ -185,10 +183,7 @@ def tune(plan: Plan, folder: Path, say: Say = print, engine: Engine | None = Non
 
 def set_aside(path: Path, say: Say) -> None:
     """Rename the result of an earlier tuning, so that it is not lost."""
-    number, aside = 1, path.with_name(f"{path.name}.stale")
-    while os.path.lexists(aside):
-        number += 1
-        aside = path.with_name(f"{path.name}.stale-{number}")
+    aside = free_name(path, "stale")
     with suppress(OSError):  # then writing says so
         if path.is_file():
             path.rename(aside)

@@ -43,7 +43,11 @@ def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:
 
     The column ``static`` is there if a world changes.
     """
-    frame = frame_of(trials, final, ("static",))
+    return public(frame_of(trials, final, ("static",)))
+
+
+def public(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame of trials with the columns that files have."""
     return frame.select(*COLUMNS, *(name for name in frame.columns if name not in (*COLUMNS, *NOTES)))
 
 

@@ -17,17 +17,22 @@ def finals(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("checkpoint") == pl.col("horizon"))
 
 
+def uniform_play(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the mean regret of uniform play, ``uniform``, by world and ``checkpoint``."""
+    own = rows.filter(agent="uniform").group_by(*WORLD, "checkpoint", maintain_order=True).agg("regret")
+    means = pl.Series([one.to_numpy().mean() for one in own["regret"]], dtype=pl.Float64)
+    return own.select(*WORLD, "checkpoint", uniform=means)
+
+
 def beside_uniform(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``uniform``: the mean regret of uniform play in the same world after as many users; null where it is none."""
-    place = (*WORLD, "checkpoint")
-    own = rows.filter(agent="uniform").group_by(place, maintain_order=True).agg("regret")
-    means = own.with_columns(uniform=pl.Series([one.to_numpy().mean() for one in own["regret"]], dtype=pl.Float64))
-    return rows.join(means.select(*place, "uniform"), on=place, how="left", maintain_order="left")
+    return rows.join(uniform_play(rows), on=[*WORLD, "checkpoint"], how="left", maintain_order="left")
 
 
 def wide(rows: pl.DataFrame, value: str) -> tuple[Floats, Floats]:
     """Return the numbers of users that all seeds have, shape (c,), and a value there, shape (seeds, c)."""
-    table = rows.sort("seed").pivot("seed", index="checkpoint", values=value).sort("checkpoint").drop_nulls()
+    by_seed = rows.select("seed", "checkpoint", value).sort("seed")
+    table = by_seed.pivot("seed", index="checkpoint", values=value).sort("checkpoint").drop_nulls()
     return table["checkpoint"].to_numpy().astype(float), table.drop("checkpoint").to_numpy().T.copy()
 
 

@@ -28,6 +28,12 @@ class Interval(Generic[N]):
     low: N
     high: N
 
+    @classmethod
+    def around(cls, value: float | None, half_width: float | None) -> "Interval[float]":
+        """Return an interval of equal sides; without ends if the half-width is None."""
+        mean, half = (math.nan if one is None else one for one in (value, half_width))
+        return Interval(mean, mean - half, mean + half)
+
     @property
     def known(self) -> bool:
         return not any(np.isnan(one).any() for one in (self.value, self.low, self.high))

@@ -20,10 +20,6 @@ NOISY = tuple(f"distributed.{part}" for part in ("client", "core", "comm", "nann
 def dask_cluster(address: str | None, jobs: int | None) -> Iterator[int]:
     """Connect to a Dask cluster, or start one on this machine; joblib uses it meanwhile.
 
-    Args:
-        address: of the scheduler; None starts a cluster here.
-        jobs: workers of a cluster started here; default: one per core.
-
     Yields:
         How many jobs to hand out ahead: more than there are workers, since a cluster may grow.
 

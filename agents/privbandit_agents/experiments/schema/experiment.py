@@ -11,7 +11,7 @@ from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.schema.comparison import Comparison
 from privbandit_agents.experiments.schema.figures import FigureSpec, Picture, TableSpec
 from privbandit_agents.experiments.schema.statements import Statement, spelled_out
-from privbandit_agents.experiments.schema.sweep import Sweep, override, parse_sweep, shrunk, thinned
+from privbandit_agents.experiments.schema.sweep import Sweep, override, parse_sweep
 from privbandit_agents.experiments.schema.validation import Place, place_of, validated
 from privbandit_agents.experiments.schema.yaml_text import content_of
 from privbandit_agents.experiments.shelf import shipped
@@ -134,19 +134,10 @@ class Experiment(Model):
         chosen = self.scaled(scale)
         sweep = parse_sweep(self.sweep, f"{source}: sweep" if source else "sweep")
         with usage_errors(source or "the experiment"), placed(f"scales.{scale}"):
-            given: dict[str, Any] = {"horizon": chosen.horizon, "checkpoints": chosen.checkpoints}
-            if isinstance(chosen.seeds, list):
-                given["seeds"] = chosen.seeds
-            changed = override(thinned(shrunk(sweep, chosen.shrink), chosen.only), chosen.set, **given)
-            return changed if isinstance(chosen.seeds, list | None) else reseeded(changed, chosen.seeds)
-
-
-def reseeded(sweep: Sweep, number: int) -> Sweep:
-    """Return a sweep with this many seeds, from the first one of each part on."""
-    content = sweep.model_dump()
-    for block in content["parts"]:
-        block["seeds"] = {"first": block["seeds"][0], "number": number}
-    return parse_sweep(content)
+            many = chosen.seeds if isinstance(chosen.seeds, int) else None
+            seeds = None if many is not None else chosen.seeds
+            given = {"horizon": chosen.horizon, "checkpoints": chosen.checkpoints, "seeds": seeds}
+            return override(sweep, chosen.set, chosen.shrink, chosen.only, many, **given)
 
 
 def find_experiment(name: str) -> Path:

@@ -307,29 +307,44 @@ def changed(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if key not in defaults or value != defaults[key]}
 
 
-def override(sweep: Sweep, assignments: list[str], **given: Any) -> Sweep:
-    """Return the sweep with ``--set`` assignments and with values that replace those of every block.
+def override(
+    sweep: Sweep,
+    assignments: Sequence[str] = (),
+    shrink: int = 1,
+    only: Mapping[str, Sequence[Any]] | None = None,
+    number: int | None = None,
+    **given: Any,
+) -> Sweep:
+    """Return a sweep with ``--set`` assignments and with values that replace those of every block.
 
     Args:
         sweep: left as it is.
         assignments: ``"env.key=value"``, ``"agent.key=value"`` (every agent that has the setting),
             ``"linucb.key=value"``, or ``"key=value"`` if environments or agents alone have the setting.
+        shrink: horizons are divided by it before.
+        only: ``"env.KEY"`` or ``"agent.KEY"`` to the values that stay of its grids.
+        number: of seeds, from the first one of each block on.
         **given: fields of Block; None leaves them.
     """
     content = sweep.model_dump()
-    for block in content["parts"]:
+    blocks = content["parts"]
+    shrink_horizons(blocks, shrink)
+    for name, kept in (only or {}).items():
+        thin(blocks, name, kept)
+    for block in blocks:
         block.update({key: value for key, value in given.items() if value is not None})
         if given.get("horizon") is not None:
             for env in block["envs"]:
                 env["grid"].pop("horizon", None)
+        if number is not None:
+            block["seeds"] = {"first": block["seeds"][0], "number": number}
     for assignment in assignments:
-        assign(content["parts"], assignment)
+        assign(blocks, assignment)
     return parse_sweep(content)
 
 
-def shrunk(sweep: Sweep, divisor: int) -> Sweep:
-    content = sweep.model_dump()
-    for i, block in enumerate(content["parts"] if divisor > 1 else []):
+def shrink_horizons(blocks: list[dict[str, Any]], divisor: int) -> None:
+    for i, block in enumerate(blocks if divisor > 1 else []):
         grids = [env["grid"] for env in block["envs"] if "horizon" in env["grid"]]
         if block["horizon"] is not None:
             block["horizon"] = max(1, block["horizon"] // divisor)
@@ -337,31 +352,19 @@ def shrunk(sweep: Sweep, divisor: int) -> Sweep:
             raise ValueError(f"shrink needs the horizon of every part; parts[{i}] has none.")
         for grid in grids:
             grid["horizon"] = [max(1, horizon // divisor) for horizon in grid["horizon"]]
-    return parse_sweep(content)
 
 
-def thinned(sweep: Sweep, only: Mapping[str, Sequence[Any]]) -> Sweep:
-    """Return a sweep whose grids keep some of their values.
-
-    Args:
-        sweep: left as it is.
-        only: ``"env.KEY"`` or ``"agent.KEY"`` to the values that stay.
-
-    Raises:
-        ValueError: no grid has the key, or nothing of a grid stays.
-    """
-    content = sweep.model_dump()
-    for name, kept in only.items():
-        kind, _, key = name.partition(".")
-        entries = [entry for block in content["parts"] for entry in block.get(f"{kind}s", [])]
-        grids = [entry["grid"] for entry in entries if key in entry["grid"]]
-        if not grids:
-            raise ValueError(f"only: no grid has {name!r}; env.KEY or agent.KEY with a key of a grid is needed.")
-        for grid in grids:
-            if not (stays := [value for value in grid[key] if value in kept]):
-                raise ValueError(f"only: nothing of {name} stays of {shown(grid[key])}.")
-            grid[key] = stays
-    return parse_sweep(content)
+def thin(blocks: list[dict[str, Any]], name: str, kept: Sequence[Any]) -> None:
+    """Keep some values of the grids of a setting; raise ValueError if no grid has it, or nothing of one stays."""
+    kind, _, key = name.partition(".")
+    entries = [entry for block in blocks for entry in block.get(f"{kind}s", [])]
+    grids = [entry["grid"] for entry in entries if key in entry["grid"]]
+    if not grids:
+        raise ValueError(f"only: no grid has {name!r}; env.KEY or agent.KEY with a key of a grid is needed.")
+    for grid in grids:
+        if not (stays := [value for value in grid[key] if value in kept]):
+            raise ValueError(f"only: nothing of {name} stays of {shown(grid[key])}.")
+        grid[key] = stays
 
 
 def assign(blocks: list[dict[str, Any]], assignment: str) -> None:

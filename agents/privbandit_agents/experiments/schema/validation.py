@@ -22,12 +22,6 @@ def place_of(location: Place) -> str:
 def validated(model: type[M], content: object, source: str = "", named: Callable[[Place], str] = place_of) -> M:
     """Return the model of a file's content.
 
-    Args:
-        model: of the whole file.
-        content: as read.
-        source: the file, for error messages.
-        named: turns a path of keys and positions into text.
-
     Raises:
         UsageError: a key or a value is wrong; the message names the place and the nearest valid key.
     """

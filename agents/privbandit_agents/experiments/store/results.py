@@ -364,11 +364,7 @@ def check_reasons(path: Path, found: Finished) -> None:
 
 def set_aside(path: Path, why: CorruptResultError) -> None:
     """Rename a result that does not count, with a warning; another process may have done so already."""
-    aside = path.with_name(f"{path.name}.{why.suffix}")
-    number = 1
-    while os.path.lexists(aside):
-        number += 1
-        aside = path.with_name(f"{path.name}.{why.suffix}-{number}")
+    aside = free_name(path, why.suffix)
     try:
         path.replace(aside)
     except FileNotFoundError:
@@ -377,3 +373,12 @@ def set_aside(path: Path, why: CorruptResultError) -> None:
         once(str(why))
     else:
         warnings.warn(f"{why} It was set aside as {aside.name}; the job runs again.", stacklevel=4)
+
+
+def free_name(path: Path, suffix: str) -> Path:
+    """Return a file's name with a suffix, and a number if such files are there."""
+    aside, number = path.with_name(f"{path.name}.{suffix}"), 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.{suffix}-{number}")
+    return aside

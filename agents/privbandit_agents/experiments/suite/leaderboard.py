@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import polars as pl
 
-from privbandit_agents.experiments.results.statistics import Interval
 from privbandit_agents.experiments.suite.records import made_when, references
 from privbandit_agents.experiments.suite.scores import (
     READING,
@@ -16,6 +15,7 @@ from privbandit_agents.experiments.suite.scores import (
     on_board,
     overall,
     placed,
+    score_of,
     scores_of,
     signed,
     stability,
@@ -73,15 +73,11 @@ def over_families(scores: pl.DataFrame, suite: Suite) -> str:
     return Table(rows, [Column(key, key, True) for key in rows[0]]).markdown
 
 
-def score_of(row: Row) -> str:
-    """Return an agent's score; one over some of the tasks is no score of the board."""
-    return "-" if row["rank"] is None else Interval(row["score"], row["low"], row["high"]).said(signed)
-
-
 COLUMNS = (
     Column("rank", "rank", True),
     Column("agent", lambda row: f"`{row['agent']}`", True),
-    Column("score", score_of, True),
+    # a score over some of the tasks is none of the board
+    Column("score", lambda row: "-" if row["rank"] is None else score_of(row).said(signed), True),
     Column(
         "better than the next",
         lambda row: "" if row["rank"] is None or np.isnan(row["better"]) else f"{100 * row['better']:.0f} %",

@@ -5,7 +5,7 @@ Precipice", NeurIPS 2021: interquartile means, stratified bootstrap, performance
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -179,6 +179,11 @@ def stability(scores: pl.DataFrame, epsilon: float = 1.0) -> dict[Board, tuple[i
         agreement = np.nan if level else float(scipy.stats.spearmanr(first, second).statistic)
         found[board] = len(first), agreement
     return found
+
+
+def score_of(row: Mapping[str, Any]) -> Interval[float]:
+    """Return the score of a place, with its interval."""
+    return Interval(row["score"], row["low"], row["high"])
 
 
 def signed(value: float) -> str:

@@ -1,8 +1,6 @@
 """The score sheet of an agent: a page, a picture, and numbers for machines."""
 
-import base64
 import html
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,11 +31,12 @@ from privbandit_agents.experiments.suite.scores import (
     placed,
     pooled,
     profile,
+    score_of,
     scores_of,
     signed,
 )
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, budget_name
-from privbandit_agents.experiments.views.style import PALETTE, STAMP, STYLE
+from privbandit_agents.experiments.views.style import PALETTE, STAMP, STYLE, embedded
 from privbandit_agents.experiments.views.table import Column, Row, Table
 
 
@@ -188,7 +187,7 @@ class Sheet:
     def page(self) -> str:
         """Return the page, which needs no other file."""
         with matplotlib.rc_context(STYLE):
-            pictures = "".join(map(embedded, self.pictures()))
+            pictures = "".join(f"{embedded(one, one.axes[0].get_title(loc='left'))}\n" for one in self.pictures())
         css = files("privbandit_agents.experiments.views").joinpath("page.css").read_text(encoding="utf-8")
         first = "" if self.passed and not self.refuted else " class=warning"
         lines = [html.escape(line) for line in self.headlines()]
@@ -258,9 +257,8 @@ class Sheet:
             figure = Figure(figsize=(12, 8.6), layout="constrained", dpi=110)
             panels = figure.subplot_mosaic([["groups", "curve"], ["groups", "profile"]])
             for axis, draw in zip(panels.values(), (self.draw_groups, self.draw_curve, self.draw_profile), strict=True):
-                draw(axis, self.colors)
-            self.legend(figure, panels["curve"])
-            self.mark(figure)
+                draw(axis)
+            self.finish(figure, panels["curve"])
         return figure
 
     def pictures(self) -> Iterator[Figure]:
@@ -268,13 +266,15 @@ class Sheet:
         for draw in (self.draw_groups, self.draw_curve, self.draw_profile):
             figure = Figure(figsize=(5.2, 5.6), layout="constrained", dpi=150)
             axis = figure.subplots()
-            draw(axis, self.colors)
-            self.legend(figure, axis)
-            self.mark(figure)
+            draw(axis)
+            self.finish(figure, axis)
             yield figure
 
-    def mark(self, figure: Figure) -> None:
-        """Write into a picture's corner that the audit refuted the claim."""
+    def finish(self, figure: Figure, axis: Axes) -> None:
+        """Write the legend of a panel, and into the corner that the audit refuted the claim."""
+        handles, labels = axis.get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
         if self.refuted:
             figure.text(0.99, 0.995, "claim REFUTED, not ranked", **STAMP)
 
@@ -282,24 +282,19 @@ class Sheet:
     def colors(self) -> dict[Board, str]:
         return {board: PALETTE[place % len(PALETTE)] for place, board in enumerate(self.boards)}
 
-    def legend(self, figure: Figure, axis: Axes) -> None:
-        handles, labels = axis.get_legend_handles_labels()
-        if handles:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-
-    def draw_groups(self, axis: Axes, colors: Mapping[Board, str]) -> None:
+    def draw_groups(self, axis: Axes) -> None:
         """Draw the score in each group of tasks with its interval, and the best reference's as a hollow mark."""
         at = at_budget(self.scores, self.epsilon)
         groups = list(dict.fromkeys(task.group for task in self.suite.tasks.values()))
-        shown = [group for group in groups if any(self.in_group(board, group) for board in colors)]
+        shown = [group for group in groups if any(self.in_group(board, group) for board in self.boards)]
         named: set[Board] = set()
         for row, group in enumerate(shown):
-            for place, (board, color) in enumerate(colors.items()):
+            for place, (board, color) in enumerate(self.colors.items()):
                 inside = on_board(at, board).filter(group=group)
                 mine = lists(inside.filter(agent=self.record.agent))
                 if not mine:
                     continue
-                y, found = row + 0.12 * (place - (len(colors) - 1) / 2), pooled(mine)
+                y, found = row + 0.12 * (place - (len(self.boards) - 1) / 2), pooled(mine)
                 axis.plot([found.low, found.high], [y, y], color=color, linewidth=2)
                 label = None if board in named else board.title
                 named.add(board)
@@ -318,10 +313,10 @@ class Sheet:
     def in_group(self, board: Board, group: str) -> int:
         return sum(task.group == group for task in board_tasks(self.suite, board))
 
-    def draw_curve(self, axis: Axes, colors: Mapping[Board, str]) -> None:
+    def draw_curve(self, axis: Axes) -> None:
         """Draw the score on each board against epsilon."""
         budgets, every = [float(one) for one in self.budgets], [float(one) for one in self.suite.budgets]
-        for board, color in colors.items():
+        for board, color in self.colors.items():
             own = [on_board(self.places[one], board).filter(agent=self.record.agent).to_dicts() for one in budgets]
             found = [score_of(rows[0]) if rows else Interval(*[math.nan] * 3) for rows in own]
             y = np.array([one.value for one in found])
@@ -336,11 +331,11 @@ class Sheet:
         axis.grid(axis="y")
         axis.set(title="Score against epsilon", xlabel="epsilon (dotted: the best reference)", ylabel="score")
 
-    def draw_profile(self, axis: Axes, colors: Mapping[Board, str]) -> None:
+    def draw_profile(self, axis: Axes) -> None:
         """Draw the share of runs above each score, of this agent and of the best reference."""
         levels = np.linspace(-0.5, 1.5, 201)
         best = {row["board"]: row["best"] for row in self.rows}
-        for board, color in colors.items():
+        for board, color in self.colors.items():
             own = on_board(at_budget(self.scores, self.epsilon), board)
             for name, line in ((self.record.agent, "-"), (best.get(board.title, ""), ":")):
                 if scores := lists(own.filter(agent=name)):
@@ -356,22 +351,10 @@ class Sheet:
         )
 
 
-def embedded(figure: Figure) -> str:
-    """Return a picture as markup that needs no other file; the tables have its numbers."""
-    picture, title = io.BytesIO(), figure.axes[0].get_title(loc="left")
-    figure.savefig(picture, format="png")
-    code = base64.b64encode(picture.getvalue()).decode()
-    return f'<img src="data:image/png;base64,{code}" alt="{html.escape(title)}; the tables have the numbers.">\n'
-
-
 def rank_of(row: Row) -> str:
     if row["rank"] is None:
         return "not ranked"
     return f"rank {row['rank']} of {row['of']}"
-
-
-def score_of(row: Row) -> Interval[float]:
-    return Interval(row["score"], row["low"], row["high"])
 
 
 def score_at(key: str) -> Callable[[Row], str]:

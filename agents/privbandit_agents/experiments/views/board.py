@@ -14,7 +14,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name, settings_in, world_text
 from privbandit_agents.experiments.results.frame import PROMISES
-from privbandit_agents.experiments.results.queries import beside_uniform, wide, worlds
+from privbandit_agents.experiments.results.queries import uniform_play, wide, worlds
 from privbandit_agents.experiments.results.ranks import ranks
 from privbandit_agents.playing.board import (
     EVENTS,
@@ -31,17 +31,12 @@ Curve = tuple[str, tuple[str, ...], pl.DataFrame]
 
 
 def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()) -> None:
-    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at.
-
-    Args:
-        frame: of all results of the folder.
-        folder: of the results.
-        pictures: PNG figures, shown by their names.
-    """
+    """Write the board of means of a table of results: the folder ``tensorboard`` is the default one to look at."""
     board = folder / MEAN_EVENTS
     move_trials(folder)
+    uniform = {tuple(place): regret for *place, regret in uniform_play(frame).iter_rows()}
     runs: dict[str, list[Curve]] = {}
-    for curve in curves_of(beside_uniform(frame)):
+    for curve in curves_of(frame):
         runs.setdefault(curve[0], []).append(curve)
     forget(board, {folder_name(run) for run in runs} | {"overview"})
     hparams = {run: settings_of(curves[0][2]) for run, curves in runs.items()}
@@ -56,7 +51,7 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
                 setattr(start.hparams[key], f"{kind_of(value)}_value", value)
             file.add(hparams_summary(metadata.SESSION_START_INFO_TAG, session_start_info=start))
             for _, shown, rows in curves:
-                for users, values in points_of(rows):
+                for users, values in points_of(rows, uniform):
                     file.scalars({f"{tag}/{chart}": value for tag, value in values.items() for chart in shown}, users)
             end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
             file.add(hparams_summary(metadata.SESSION_END_INFO_TAG, session_end_info=end))
@@ -122,18 +117,18 @@ def best_agents(frame: pl.DataFrame) -> list[str]:
     )
 
 
-def points_of(rows: pl.DataFrame) -> Iterator[tuple[int, dict[str, float]]]:
+def points_of(rows: pl.DataFrame, uniform: Mapping[tuple[Any, ...], float]) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield the values of an agent at each checkpoint that all seeds have, by tag.
 
     Where uniform play is known, they have the share of its regret and the decimal logarithm of that, by which good
     agents are told apart on TensorBoard's linear axes.
     """
-    beside = dict(rows.select("checkpoint", "uniform").iter_rows())
+    env, horizon = rows.select("env", "horizon").row(0)
     users, regret = wide(rows, "regret")
     _, reward = wide(rows, "reward")
     for i, n in enumerate(map(int, users)):
         values = {"regret": regret[:, i].mean(), "reward": reward[:, i].mean() / n}
-        if (below := beside[n] or 0.0) > 0:
+        if (below := uniform.get((env, horizon, n), 0.0)) > 0:
             values["regret_share"] = values["regret"] / below
             values |= {"regret_share_log10": np.log10(values["regret_share"])} if values["regret"] > 0 else {}
         yield n, {tag: float(value) for tag, value in values.items()}

@@ -18,12 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from privbandit_agents.experiments.names import rounded
-from privbandit_agents.experiments.results.frame import frame_of
 from privbandit_agents.experiments.results.measures import fitted_slope
 from privbandit_agents.experiments.results.readings import CHOSEN, Results, Values
 from privbandit_agents.experiments.results.statistics import FEW_SEEDS, Floats, common_seeds, joined
 from privbandit_agents.experiments.schema.figures import FigureSpec, Reference
-from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.views.layout import Panel, Series
 from privbandit_agents.experiments.views.lines import curves_of, panels_of, told_of
 from privbandit_agents.experiments.views.style import (
@@ -73,21 +71,19 @@ Log = Literal["", "x", "y", "xy", "auto"]
 
 
 def draw_regret(
-    trials: Sequence[Finished], path: Path, look: Look = LOOK, pace: Callable[[int, int], None] | None = None
+    frame: pl.DataFrame, path: Path, look: Look = LOOK, pace: Callable[[int, int], None] | None = None
 ) -> None:
-    """Draw the regret of trials, a panel for each environment and horizon, and write a PNG and other formats.
+    """Draw the regret of a frame, a panel for each environment and horizon, and write a PNG and other formats.
 
     If there are many panels, one is drawn for itself first, and ``pace`` is told that one was drawn, of how many.
     """
-    panels = panels_of(frame_of(trials, more=()))
+    panels = panels_of(frame)
     if pace is not None and len(panels) > 8:  # fewer take some ten seconds at most
         with TemporaryDirectory() as folder:
-            first = next(iter(panels.values()))
-            save(regret_figure({"": first}), Path(folder) / path.name)
+            save(regret_figure({"": next(iter(panels.values()))}), Path(folder) / path.name)
         pace(1, len(panels))
     with matplotlib.rc_context(look.text):
-        figure = regret_figure(panels, "auto", look.title, look.size)
-        save(figure, path, look.formats)
+        save(regret_figure(panels, "auto", look.title, look.size), path, look.formats)
 
 
 def regret_figure(
@@ -111,14 +107,6 @@ def draw_figure(
     stamp: str = "",
 ) -> bool:
     """Draw a completed figure and write a PNG; lines without measurements are left out.
-
-    Args:
-        spec: the figure.
-        panels: of ``layout``.
-        results: of the cells.
-        path: of the PNG.
-        look: size and text of the figure, its title if it is not that of ``spec``, and other formats beside the PNG.
-        stamp: text across the figure, such as that it decides nothing.
 
     Returns:
         Whether there was anything to draw.

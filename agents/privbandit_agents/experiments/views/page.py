@@ -40,12 +40,6 @@ PROMISED = {
 def write_report(frame: pl.DataFrame, path: Path, title: str, audits: Sequence[Path] = ()) -> None:
     """Write a page of results that needs nothing else: no network, no other file.
 
-    Args:
-        frame: from ``load_results``.
-        path: of the page.
-        title: its heading.
-        audits: JSON files of ``privbandit audit``.
-
     Raises:
         UsageError: the extra ``report``, which has the code that draws in a browser, is not installed.
     """

@@ -116,15 +116,7 @@ def draw_bars(
     told: Sequence[str] = (),
     size: tuple[float, float] | None = None,
 ) -> Figure:
-    """Return a figure with a bar for each agent, the least regret on top.
-
-    Args:
-        panels: lines of one point, or levels, by the title of their panel.
-        labels: of the horizontal axes, by the title of the panel.
-        title: above the figure.
-        told: the rest of the caption.
-        size: inches; None: as the panels need.
-    """
+    """Return a figure with a bar for each agent, the least regret on top."""
     every = list(panels.values())
     styles = styles_of(every)
     most = max(map(len, every))

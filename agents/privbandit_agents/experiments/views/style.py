@@ -1,5 +1,8 @@
 """What all figures share: colours, the empty picture, captions, and labels at the ends of lines."""
 
+import base64
+import html
+import io
 import math
 import re
 import textwrap
@@ -164,14 +167,7 @@ def text_scale() -> float:
 def empty_picture(
     panels: int, characters: int = 0, labels: int = 0, size: tuple[float, float] | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure with this many panels, in two columns.
-
-    Args:
-        panels: how many.
-        characters: of the longest label beside a panel; panels are wider for those that are not short.
-        labels: the most beside one panel; panels are higher for many.
-        size: inches; None: as these need.
-    """
+    """Return an empty figure with this many panels, in two columns."""
     columns = min(panels, 2)
     rows = math.ceil(panels / columns)
     with matplotlib.rc_context(style(size)):
@@ -200,6 +196,14 @@ def save(figure: Figure, path: Path, formats: Sequence[str] = (), follow: bool =
                     width, height = figure.get_size_inches()
                     text = f"{width:g}x{height:g} inches are too few for its panels and labels"
                     raise UsageError(f"{text}: give a larger --size or a smaller --font.") from None
+
+
+def embedded(figure: Figure, title: str) -> str:
+    """Return a picture as markup of a page that needs no other file; its tables have the numbers."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    code = base64.b64encode(picture.getvalue()).decode()
+    return f'<img src="data:image/png;base64,{code}" alt="{html.escape(title)}; the tables have the numbers.">'
 
 
 def styles_of(panels: Sequence[Sequence[Line]]) -> dict[str, dict[str, Any]]:

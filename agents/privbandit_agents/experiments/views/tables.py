@@ -26,8 +26,7 @@ MARKS = (
 
 def regret_of(row: Row) -> Interval[float]:
     """Return the mean regret of a row and its interval, which is above 0."""
-    half = float("nan") if row["half_width"] is None else row["half_width"]
-    found = Interval(row["regret"], row["regret"] - half, row["regret"] + half)
+    found = Interval.around(row["regret"], row["half_width"])
     return found.positive.mapped(float) if row["regret"] > 0 else found
 
 
@@ -70,7 +69,7 @@ FITS = (
     Column("method", "method", True),
     Column("epsilon", lambda row: "" if row["epsilon"] is None else f"{row['epsilon']:g}"),
     Column("replications", "replications"),
-    Column(CHOSEN["best"], lambda row: accuracy_of(row).said(digits)),
+    Column(CHOSEN["best"], lambda row: Interval.around(row["best"], row["half_width"]).said(digits)),
     Column("best point", "best_point", True),
     Column(CHOSEN["honest"], lambda row: NONE if row["honest"] is None else digits(row["honest"])),
     Column("seconds", lambda row: NONE if row["seconds"] is None else f"{row['seconds']:.1e}"),
@@ -88,11 +87,6 @@ VERDICTS = (
 
 def digits(value: float) -> str:
     return f"{value:.4f}"
-
-
-def accuracy_of(row: Row) -> Interval[float]:
-    mean, half = (float("nan") if row[key] is None else row[key] for key in ("best", "half_width"))
-    return Interval(mean, mean - half, mean + half)
 
 
 def bound_words(at_least: float | None, at_most: float | None) -> str:

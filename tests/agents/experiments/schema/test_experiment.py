@@ -423,8 +423,3 @@ def test_a_scale_keeps_the_first_seed_of_each_part() -> None:
 def test_wrong_first_seeds_are_refused(seeds: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="seeds"):
         parse_sweep({"envs": ["Linear-v0"], "agents": ["uniform"], "horizon": 5, "seeds": seeds})
-
-
-def test_a_former_name_runs_what_has_its_statements_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="envelope-assortment"):
-        assert find_experiment("targets-assortment") == library()["envelope-assortment"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from privbandit_agents.experiments.schema.sweep import named_sweep, override, pairs_sweep, read_sweep, shrunk
+from privbandit_agents.experiments.schema.sweep import named_sweep, override, pairs_sweep, read_sweep
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.shelf import bundled
 from privbandit_agents.experiments.usage import UsageError
@@ -80,7 +80,7 @@ def test_a_horizon_in_the_grid_is_the_trials_and_settings_can_name_it(tmp_path: 
     assert {trial.name for trial in same} == {trial.name for trial in trials if trial.horizon == 50}
     sweep = read_sweep(write(tmp_path, text))
     assert {trial.horizon for trial in override(sweep, [], horizon=30).trials()} == {30}
-    assert {trial.horizon for trial in shrunk(sweep, 10).trials()} == {5, 10}
+    assert {trial.horizon for trial in override(sweep, shrink=10).trials()} == {5, 10}
     assert "horizon must be an integer >= 1; got 'soon'." in message(tmp_path, text.replace("50, 100", "soon"))
     assert "horizon must be given once; got 70 and a grid" in message(tmp_path, text + "horizon: 70\n")
     said = message(tmp_path, text.replace("$horizon", "$horzon"))

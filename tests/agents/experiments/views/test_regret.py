@@ -33,7 +33,7 @@ def panels_of(runs: Sequence[Finished]) -> dict[str, list[Line]]:
 
 @pytest.mark.wide
 def test_the_figure_is_written_and_shows_something(tmp_path: Path) -> None:
-    draw_regret([*HAND, outcome("uniform", 0, [1, 2], dim=5)], tmp_path / "regret.png")
+    draw_regret(as_frame([*HAND, outcome("uniform", 0, [1, 2], dim=5)]), tmp_path / "regret.png")
     image = matplotlib.image.imread(tmp_path / "regret.png")
     height, width, _ = image.shape
     assert width > 1000 and height > 300
@@ -45,13 +45,15 @@ def test_horizons_have_panels_of_their_own_and_agents_may_be_gone(tmp_path: Path
     runs = [outcome("uniform", 0, [1, 2]), outcome("uniform", 0, [1, 2, 3])]
     assert list(panels_of(runs)) == ["Linear-v0, 200 users", "Linear-v0, 300 users"]
     gone = [Finished("trial", {**run.job, "agent": "gone:agent"}, run.settings, run.arrays) for run in runs]
-    draw_regret(gone, tmp_path / "gone.png")
+    draw_regret(as_frame(gone), tmp_path / "gone.png")
     assert (tmp_path / "gone.png").stat().st_size > 10_000
 
 
 def test_agents_of_equal_regret_are_both_drawn(tmp_path: Path) -> None:
     for regret in ([1, 2], [0, 0]):
-        draw_regret([outcome(agent, 0, regret) for agent in ("greedy", "linucb", "uniform")], tmp_path / "tie.png")
+        draw_regret(
+            as_frame([outcome(one, 0, regret) for one in ("greedy", "linucb", "uniform")]), tmp_path / "tie.png"
+        )
         assert (tmp_path / "tie.png").stat().st_size > 10_000
 
 

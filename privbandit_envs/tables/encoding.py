@@ -18,7 +18,7 @@ from privbandit_envs.validate import did_you_mean, listed, shown
 Floats = NDArray[np.float64]
 OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
-ROWS = 2**17
+ROWS = 2**14
 """Rows of a block."""
 MOST = 20
 """Problems of a table that are listed."""
@@ -209,7 +209,7 @@ class Encoding:
             pl.any_horizontal(pl.lit(False), *(one.fault for one in found.values())).alias("fault"),
         )
         with told("the table"):
-            for block in chosen.collect_batches(chunk_size=rows, maintain_order=True):
+            for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 if block["fault"].any():
                     raise ValueError(self.problems(frame, kinds))
                 contexts = block.select(pl.col("^x\\d+$")).to_numpy(order="c") if numbers else np.empty((len(block), 0))
@@ -218,12 +218,15 @@ class Encoding:
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""
-        contexts: list[Floats] = []
+        frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
+        contexts = np.empty((frame.select(pl.len()).collect(engine="streaming").item(), len(self.names)))
         others: list[pl.DataFrame] = []
-        for rows, beside in self.blocks(table):
-            contexts.append(rows)
+        first = 0
+        for rows, beside in self.blocks(frame):
+            contexts[first : first + len(rows)] = rows
+            first += len(rows)
             others.append(beside)
-        return np.concatenate(contexts), pl.concat(others)
+        return contexts, pl.concat(others)
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""

@@ -62,7 +62,11 @@ def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
     with told("the table"):
         # types: of those that most of the first rows fit, the one that most rows fit
         every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
-        head = frame.head(HEAD).collect().lazy()
+        try:
+            head = frame.head(HEAD).collect().lazy()
+        except pl.exceptions.PolarsError:
+            scan(table, ())  # which names the line
+            raise
         common = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
         left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE}
         shares = common | fitting(head, left, kinds)

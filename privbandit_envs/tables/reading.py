@@ -39,11 +39,11 @@ def scan(table: Table, numbers: Collection[str] | None = None, missing: Collecti
         FileNotFoundError: no such file.
     """
     frame = of_file(Path(table).expanduser(), numbers, missing) if isinstance(table, str | Path) else of_frame(table)
-    names = frame.collect_schema().names()
-    if len(names) < 2:
-        raise ValueError(f"a table needs two columns or more; got {listed(names) or 'none'}.")
     with told(str(table) if isinstance(table, str | Path) else "the table"):
-        if frame.head(1).collect().is_empty():
+        names = frame.collect_schema().names()
+        if len(names) < 2:
+            raise ValueError(f"a table needs two columns or more; got {listed(names) or 'none'}.")
+        if numbers is not None and frame.head(1).collect().is_empty():
             raise ValueError("a table needs a row or more; it has none.")
     return frame
 
@@ -221,15 +221,17 @@ def of_csv(
         whole = content if isinstance(content, bytes) else content.read_bytes()
         content = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     odd = any(b'"' in block or b"\0" in block for block in blocks(content))
-    header = next((line for line in text_lines(opened(content), where) if line.strip()), "")
+    with opened(content) as file:
+        header = next((line for line in text_lines(file, where) if line.strip()), "")
     mark = max(SEPARATORS, key=header.count)
 
     def check() -> list[str]:
         """Return the header's cells; with rows that are not as many, or no text, raise."""
-        rows = table_rows(opened(content), where, delimiter=mark)
-        _, cells = next(rows, (1, []))
-        for _ in rows if odd else ():
-            pass
+        with opened(content) as file:
+            rows = table_rows(file, where, delimiter=mark)
+            _, cells = next(rows, (1, []))
+            for _ in rows if odd else ():
+                pass
         return [cell.strip() for cell in cells]
 
     names = check()

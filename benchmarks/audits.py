@@ -39,7 +39,7 @@ import numpy as np
 from privbandit_agents.audits.lower_bounds import audit, power, power_of_less_noise
 from privbandit_agents.audits.pairs.records import WORLDS
 from privbandit_agents.audits.registry import TARGETS, WATCH, game_classes, games, prepared, private_agents, stronger
-from privbandit_agents.base.agent import CentralAgent
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.testing import HORIZON, check_agent
 from privbandit_agents.testing.noise import drawn, draws, together
 from privbandit_agents.testing.noise import power as by_noise

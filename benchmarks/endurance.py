@@ -14,8 +14,9 @@ import numpy as np
 from harness import Options, Row, main
 from numpy.typing import NDArray
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.base.agent import CentralAgent, UnprovenCalibration
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.zoo.registry import can_play
 

@@ -22,7 +22,7 @@ from exact_laws import Input, epsilon_of, law, realised, within
 from harness import Options, Row, main
 from numpy.typing import NDArray
 from privbandit_agents import AGENTS, make
-from privbandit_agents.base.agent import LocalAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.gradients import sensitivity as gradient_sensitivity

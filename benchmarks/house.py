@@ -13,8 +13,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import getattr_static
 from pathlib import Path
 
+from privbandit_agents import Agent, CentralAgent, LocalAgent
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.zoo.entries import AGENTS
 
@@ -153,6 +155,12 @@ def row(counts: Counter[str]) -> list[str]:
     ]
 
 
+def members(kind: type) -> list[str]:
+    """Return the public methods and properties of a class: names that an author may call, override or hide."""
+    found = [(name, getattr_static(kind, name)) for name in dir(kind) if not name.startswith("_")]
+    return [name for name, value in found if not isinstance(value, type) and hasattr(value, "__get__")]
+
+
 def main() -> None:
     if sys.argv[1:] == ["--pages"]:
         return pages()
@@ -165,13 +173,15 @@ def main() -> None:
     )
     print(f"settings, numbers at module level, numbers in classes: {' + '.join(map(str, knobs))} = {sum(knobs)}")
     print(f"functions: {sum(isinstance(node, ast.FunctionDef) for tree in trees.values() for node in ast.walk(tree))}")
+    for kind in (Agent, LocalAgent, CentralAgent):
+        print(f"methods and properties of {kind.__name__}: {len(members(kind))}")
     prose = [str(one.value) for tree in trees.values() for one in docstrings(tree)]
     words = sum(len(text.split()) for text in prose)
     for habit, pattern in PROSE.items():
         count = sum(len(pattern.findall(text)) for text in prose)
         print(f"{habit}, in 1000 of {words} words of docstrings: {1000 * count / words:.2f}")
-    for folder, count in folders().items():
-        print(f"{count['lines']:7} lines, {count['code']:6} of them code  {folder}")
+    for folder, size in folders().items():
+        print(f"{size['lines']:7} lines, {size['code']:6} of them code  {folder}")
 
 
 if __name__ == "__main__":

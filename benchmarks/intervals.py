@@ -182,7 +182,11 @@ def table(name: str, only: str, done: str) -> None:
         cells = [c for c in cells if c[1] * c[2] ** 2 <= 150_000]  # others take hours
     lines = list(csv.reader(Path(done).read_text().splitlines())) if done else []
     known = {tuple(line[:4]): line for line in lines[1:]}
-    left = {c: samples(name, c[1] * c[2])[0] * (c[1] * c[2] + 4000) for c in cells if tuple(map(str, c)) not in known}
+    left = {}
+    for cell in cells:
+        if tuple(map(str, cell)) not in known:
+            rows, each = cell[1] * cell[2], cell[2] if name == "alarms" else 1  # every arm has an interval of its own
+            left[cell] = samples(name, rows)[0] * (rows + 4000) * each
     whole, began, writer = sum(left.values()), time.monotonic(), csv.writer(sys.stdout, lineterminator="\n")
     writer.writerows(lines[:1])
     for cell in cells:

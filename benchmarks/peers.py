@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 from harness import Options, Row, main
 from privbandit_agents import make, play
+from privbandit_agents.playing.ahead import served_in_order
 from scipy.linalg.blas import dger
 
 from privbandit_envs import BanditEnv
@@ -114,12 +115,13 @@ def tight(users: Users) -> Any:
 def own(env: Any, users: Users) -> Any:
     """Serve by this package's LinUCB, as ``play`` does, who gets contexts and rewards for free like all others."""
     agent: Any = make("linucb", env, seed=1, alpha=ALPHA)
-    contexts, answer = agent.contexts_of(users.contexts), users.rewards.item
+    contexts, answer, serve = agent.contexts_of(users.contexts), users.rewards.item, served_in_order(agent)
+    assert serve is not None
     parts = [
-        agent.serve_in_turn(contexts[first : first + 512], lambda user, arm, first=first: answer(first + user, arm))
+        serve(agent, contexts[first : first + 512], lambda user, arm, first=first: answer(first + user, arm))  # type: ignore[misc]
         for first in range(0, len(contexts), 512)
     ]
-    return np.concatenate(parts)
+    return np.concatenate(parts)  # type: ignore[arg-type]  # linucb serves all
 
 
 def with_coba(users: Users) -> Any:

@@ -316,6 +316,42 @@ class ArmProblem(Problem):
         return ArmRounds(self, users, rng)
 
 
+class CoinArms(ArmProblem):
+    """Arms with rewards 0 and 1, whose contexts may be finitely many: those in ``kept``, each as likely.
+
+    Attributes:
+        kept: the contexts that exist; None: ``drawn`` draws new ones.
+    """
+
+    kept: Support | None = None
+
+    def keep(self, number: int, rng: Generator) -> None:
+        """Draw the contexts that exist."""
+        self.kept = Support(self.drawn(number, rng), np.full(number, 1 / number))
+
+    @abstractmethod
+    def drawn(self, n: int, rng: Generator) -> Array:
+        """Return n new contexts."""
+
+    def contexts(self, n: int, rng: Generator) -> Array:
+        if self.kept is None:
+            return self.drawn(n, rng)
+        rows: Array = self.kept.contexts[rng.integers(len(self.kept.contexts), size=n)]
+        return rows
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        return (rng.random((len(means), 1)) < means).astype(np.float64)  # one uniform a user, shared by the arms
+
+    def support(self) -> Support | None:
+        """Return the contexts that exist, if they are finitely many."""
+        return self.kept
+
+    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
+        """Return the rewards 1 and 0 and their probabilities, shape (n, 2) each."""
+        chance = pick(self.means(contexts), actions)
+        return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
+
+
 class ArmRounds(Rounds):
     """A block of users of an ArmProblem: means and rewards of all arms are drawn in advance, shape (block, K)."""
 

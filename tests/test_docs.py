@@ -67,7 +67,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> No
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
 
 
-@pytest.mark.wide_at("try_coupons.py", "try_batched_moment.py")
+@pytest.mark.wide_at("try_coupons.py", "try_batched_moment.py", "try_counted_moment.py")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_runs(inside: None, name: str) -> None:
     """With warnings as errors, as in all tests."""

@@ -105,7 +105,7 @@ WALLS = (
         GYM,
     ),
     *(
-        Wall((f"{A}.{room}",), (f"{A}.base", PRIVACY, *PUBLIC_MATHS), lazily=frozenset({"sklearn"}))
+        Wall((f"{A}.{room}",), (f"{A}.base", f"{A}.faces", PRIVACY, *PUBLIC_MATHS), lazily=frozenset({"sklearn"}))
         for room in ("local", "joint", "shuffle", "baselines")
     ),
     Wall(

@@ -18,23 +18,11 @@ if not getattr(sys.modules.get("privbandit"), "only_tells", False):  # the comma
     import privbandit_envs as _worlds  # noqa: F401 (registers the environments)
 
 if TYPE_CHECKING:
-    from privbandit_agents.base.agent import (
-        Agent,
-        CentralAgent,
-        Guarantee,
-        LocalAgent,
-        arms_or_context,
-        arms_with_features,
-        assortments,
-        labels_of_contexts,
-        n_arms,
-        next_change,
-        no_context,
-        one_context,
-    )
-    from privbandit_agents.base.learning import LearningAgent
+    from privbandit_agents.base.agent import Agent, LearningAgent, next_change
+    from privbandit_agents.base.central import CentralAgent
+    from privbandit_agents.base.guarantee import Guarantee
+    from privbandit_agents.base.local import Inputs, LocalAgent
     from privbandit_agents.base.present import choose_present
-    from privbandit_agents.base.reports import Inputs
     from privbandit_agents.base.settings import (
         Budget,
         Count,
@@ -46,6 +34,15 @@ if TYPE_CHECKING:
         Settings,
     )
     from privbandit_agents.base.shuffling import ShuffleAgent
+    from privbandit_agents.base.spaces import (
+        arms_or_context,
+        arms_with_features,
+        assortments,
+        labels_of_contexts,
+        n_arms,
+        no_context,
+        one_context,
+    )
     from privbandit_agents.classifiers import AgentClassifier
     from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.compare import compare
@@ -125,9 +122,11 @@ _homes = {
     ".logs.simulator": "check_simulator from_log replay",
     ".playing.board": "LogRegret",
     ".playing.many": "play_many",
-    ".base.agent": "Agent CentralAgent Guarantee LocalAgent arms_or_context arms_with_features assortments "
-    "labels_of_contexts n_arms next_change no_context one_context",
-    ".base.learning": "LearningAgent",
+    ".base.agent": "Agent LearningAgent next_change",
+    ".base.central": "CentralAgent",
+    ".base.guarantee": "Guarantee",
+    ".base.local": "Inputs LocalAgent",
+    ".base.spaces": "arms_or_context arms_with_features assortments labels_of_contexts n_arms no_context one_context",
     ".base.shuffling": "ShuffleAgent",
     ".playing.play": "Result play",
     ".playing.saving": "load save",
@@ -136,7 +135,6 @@ _homes = {
     ".zoo.registry": "make",
     ".base.settings": "Budget Count Fraction Growth NonNegative Positive PrivateSettings Settings",
     ".base.present": "choose_present",
-    ".base.reports": "Inputs",
     ".classifiers": "AgentClassifier",
     ".zoo.foreign": "ForeignAgent",
     # what needs the extra ``bench``

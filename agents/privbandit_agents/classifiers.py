@@ -15,9 +15,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import OUTSIDE, SCALES, Floats, LabelAgent, Labels, ends_of
 from privbandit_agents.base.records import FLOAT64, entries_of, real_array, stacked
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import field_names, find, generator, settings_of
 from privbandit_envs.families.classification import min_max

@@ -7,12 +7,12 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from privbandit_envs.problem import ArmProblem, Array, Floats, Support
+from privbandit_envs.problem import Array, CoinArms, Floats, Support
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import count, fraction, numbers, one_of, shown
 
 
-class BanditProblem(ArmProblem):
+class BanditProblem(CoinArms):
     """K arms with rewards 0 and 1, and no context.
 
     The context of every user is 0, in ``Discrete(1)``. Users can be served by counts, a billion of them in seconds.
@@ -62,25 +62,16 @@ class BanditProblem(ArmProblem):
         if given.shape != (arms,) or not ((given >= 0) & (given <= 1)).all():
             raise ValueError(f"means must be {arms} numbers in [0, 1]; got {shown(means)}.")
         self.arm_means: Floats = given
+        self.kept = Support(np.zeros(1, np.int64), np.ones(1))
 
-    def contexts(self, n: int, rng: Generator) -> Array:
+    def drawn(self, n: int, rng: Generator) -> Array:
         return np.zeros(n, np.int64)
+
+    contexts = drawn
 
     def means(self, contexts: Array) -> Floats:
         # a parameter that drifts may leave [0, 1]
         return np.tile(np.clip(self.arm_means, 0.0, 1.0), (len(contexts), 1))
-
-    def rewards(self, means: Floats, rng: Generator) -> Floats:
-        return (rng.random((len(means), 1)) < means).astype(np.float64)  # one uniform a user, shared by the arms
-
-    def support(self) -> Support:
-        """Return the one context that exists."""
-        return Support(np.zeros(1, np.int64), np.ones(1))
-
-    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the rewards 1 and 0 and their probabilities, shape (n, 2) each."""
-        chance = np.clip(self.arm_means, 0.0, 1.0)[actions]
-        return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
 
     def _apart(self, arms: int, gap: float | str, horizon: int, rng: Generator) -> Floats:
         """Return means with one arm ahead of all others."""

@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.families.sparse import correlate
-from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.problem import Array, CoinArms, Floats
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, number, one_of, positive, shown
 
 LINKS = ("logistic", "identity")
 
 
-class ClicksProblem(ArmProblem):
+class ClicksProblem(CoinArms):
     """A user with d features gets one of K offers, and clicks or does not.
 
     The context is x, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
@@ -82,12 +82,10 @@ class ClicksProblem(ArmProblem):
         if imbalance is not None:
             given[1:, -1] += self._lead(given, imbalance, rng)
         self.theta: Floats = given.ravel()
-        self._support = None if support is None else self._supported(count(support=support), rng)
+        if support is not None:
+            self.keep(count(support=support), rng)
 
-    def contexts(self, n: int, rng: Generator) -> Array:
-        if self._support is not None:
-            rows: Array = self._support.contexts[rng.integers(len(self._support.contexts), size=n)]
-            return rows
+    def drawn(self, n: int, rng: Generator) -> Array:
         x: Array = gaussians(rng, (n, *self.observation_space.shape), self.dtype)  # type: ignore[misc]
         if self.correlation:
             correlate(x, self.correlation)
@@ -100,29 +98,12 @@ class ClicksProblem(ArmProblem):
             return np.asarray(scipy.special.expit(scores))
         return np.clip(0.5 + scores / 4, 0.0, 1.0)
 
-    def rewards(self, means: Floats, rng: Generator) -> Floats:
-        return (rng.random((len(means), 1)) < means).astype(np.float64)  # one uniform a user, shared by the arms
-
-    def support(self) -> Support | None:
-        """Return the contexts that exist, if they are finitely many."""
-        return self._support
-
-    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the rewards 1 and 0 and their probabilities, shape (n, 2) each."""
-        chance = pick(self.means(contexts), actions)
-        return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
-
     def _lead(self, theta: Floats, imbalance: float, rng: Generator) -> float:
         """Return the gain of the other arms' intercepts, so that arm 0 is best for a share of users."""
         if not 0 < at_least(0, imbalance=imbalance) < 1:
             raise ValueError(f"imbalance must lie in (0, 1); got {imbalance}.")
         if len(theta) < 2:
             raise ValueError("imbalance compares arms; with n_arms = 1 leave it out.")
-        self._support = None
-        scores = self.contexts(2**16, rng).astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        scores = self.drawn(2**16, rng).astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
         ahead = scores[:, 0] - scores[:, 1:].max(axis=1)
         return float(np.quantile(ahead, 1 - imbalance))
-
-    def _supported(self, number: int, rng: Generator) -> Support:
-        self._support = None
-        return Support(self.contexts(number, rng), np.full(number, 1 / number))

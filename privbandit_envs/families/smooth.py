@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs.problem import ArmProblem, Array, Floats, Support, pick
+from privbandit_envs.problem import Array, CoinArms, Floats, pick
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, one_of, positive
 
@@ -26,7 +26,7 @@ class Auxiliary(NamedTuple):
     rewards: Floats
 
 
-class SmoothProblem(ArmProblem):
+class SmoothProblem(CoinArms):
     """Contexts in [0, 1]^d, and K arms whose mean rewards are smooth functions of the context.
 
     The context is x, uniform on the cube, shared by all arms. The reward of arm k is 1 with probability f_k(x), else 0.
@@ -93,19 +93,14 @@ class SmoothProblem(ArmProblem):
         if rewards == "ridges" and (exponent, margin) != (1, 1):
             raise ValueError("ridges have exponent and margin 1; take rewards='scales' for others.")
         self.bumps = Bumps(dim, exponent, margin, n_arms, default_rng(world)) if rewards == "scales" else None
-        self._support = None
         if support is not None:
-            x = self.contexts(count(support=support), rng)
-            self._support = Support(x, np.full(support, 1 / support))
+            self.keep(count(support=support), rng)
         self.auxiliary_data: Auxiliary | None = None
         if n_auxiliary:
             others = default_rng([world, 1])  # agents get these records before any seed of users is known
             self.auxiliary_data = self._others(count(n_auxiliary=n_auxiliary), at_least(0, shift=shift), others)
 
-    def contexts(self, n: int, rng: Generator) -> Array:
-        if self._support is not None:
-            rows: Array = self._support.contexts[rng.integers(len(self._support.contexts), size=n)]
-            return rows
+    def drawn(self, n: int, rng: Generator) -> Array:
         return rng.random((n, self.dim), self.dtype)
 
     def means(self, contexts: Array) -> Floats:
@@ -117,18 +112,6 @@ class SmoothProblem(ArmProblem):
         peaks = np.arange(1, self.n_arms + 1) / (self.n_arms + 1)
         near = np.exp(-2 * self.n_arms**2 * (x[:, :1] - peaks) ** 2)
         return np.asarray(2 * near / (1 + near))
-
-    def rewards(self, means: Floats, rng: Generator) -> Floats:
-        return (rng.random((len(means), 1)) < means).astype(np.float64)  # one uniform a user, shared by the arms
-
-    def support(self) -> Support | None:
-        """Return the contexts that exist, if they are finitely many."""
-        return self._support
-
-    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
-        """Return the rewards 1 and 0 and their probabilities, shape (n, 2) each."""
-        chance = pick(self.means(contexts), actions)
-        return np.tile([1.0, 0.0], (len(chance), 1)), np.stack([chance, 1 - chance], axis=1)
 
     def _others(self, n: int, shift: float, rng: Generator) -> Auxiliary:
         """Draw the auxiliary records: of radius R in the maximum norm, where (2 R)^(d + shift) is uniform."""

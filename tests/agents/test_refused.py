@@ -7,7 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make
-from privbandit_agents.base.agent import Agent, CentralAgent, Devices
+from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import Devices
 from privbandit_agents.privacy import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.zoo.registry import can_play, field_names
 

@@ -12,8 +12,8 @@ import pytest
 from privbandit_agents import AGENTS, LocalAgent
 from privbandit_agents import make as built
 from privbandit_agents.audits.views.reports import encoded
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.base.labels import LabelAgent
-from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.present import choose_present
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.base.shuffling import ShuffleAgent

@@ -13,8 +13,8 @@ from numpy.random import Generator
 from privbandit_agents import AGENTS, make
 from privbandit_agents.audits.pairs.attacks import SECRET, Attack, attacks, finite, in_group, misfits
 from privbandit_agents.audits.pairs.records import Record
-from privbandit_agents.base.agent import UnprovenCalibration
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
+from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.base.records import IgnoredRecord
 from privbandit_agents.testing.runs import same_parts, without_generators
 from privbandit_agents.zoo.registry import can_play

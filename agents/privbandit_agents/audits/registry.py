@@ -12,7 +12,8 @@ from privbandit_agents.audits.agents import EFFORTS, FEWEST_RUNS, AgentGame
 from privbandit_agents.audits.claims import Game
 from privbandit_agents.audits.games import joint, local, shuffled
 from privbandit_agents.audits.mechanisms import Request
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.privacy.mechanisms.additive import Laplace
 from privbandit_agents.privacy.mechanisms.counters import BinaryTree, SquareRootToeplitz

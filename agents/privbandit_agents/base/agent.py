@@ -3,182 +3,36 @@
 import copy
 import math
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import isfunction, signature
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium import Env
+from gymnasium.vector import VectorEnv
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from privbandit_agents.base import law as laws
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.people import Seen, chosen_for
-from privbandit_agents.base.present import are_masks, owned
-from privbandit_agents.base.publish import Publisher
+from privbandit_agents.base.present import NOBODY, Visit, alone
 from privbandit_agents.base.records import Floats, Records, contexts_of, dtype_of, records_of
-from privbandit_agents.base.reports import Arithmetic, Inputs
-from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback, PublicData, Space, n_arms
+from privbandit_agents.base.spaces import arms_with_features as arms_with_features  # its place in version 0.2
 from privbandit_agents.base.state import Arrays, changed, rekey, restore_into, state_of
 from privbandit_agents.base.ties import Ties
-from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon, rho_to_epsilon
-from privbandit_agents.privacy.accounting.costs import Cost
-from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.keys import Unseeded
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments, Units
-from privbandit_envs.validate import one_of
+from privbandit_envs.wrappers import RegretCurve
 
-Array = NDArray[Any]
-Space = gym.Space[Any]
-Action: TypeAlias = "int | np.integer[Any] | Array"
-"""What one user gets, or the n users of a group get."""
-Feedback: TypeAlias = "float | np.number[Any] | Array"
-"""What one user answers, or the n users of a group answer: a reward, or the purchased item."""
-PublicData: TypeAlias = tuple[Array, NDArray[np.int64]]
-"""Features (n, d) and labels (n,) that everybody may know."""
 C = TypeVar("C")
-Report = TypeVar("Report")
-Release = TypeVar("Release")
+AnyEnv = Env[Any, Any] | VectorEnv[Any, Any, Any]
 NEVER = 2**62  # ``frozen_rounds`` of a policy that never changes again
-RECORD, SAME = "context, action and reward of every user", "replace-one-user"
-REWARD, ONE_REWARD = "reward of every user", "replace-one-reward"
-OF_A_PERSON = {SAME: "replace-one-person", ONE_REWARD: "replace-rewards-of-one-person"}
-"""The relation for people who come again: all visits of one person change, however many there are."""
-Notion: TypeAlias = Literal["local", "shuffle", "joint", "reward", "none"]
-
-
-class UnprovenCalibration(UserWarning):
-    """An agent plays by a published calibration that has no valid proof."""
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """An agent's promise about the privacy of its users.
-
-    Attributes:
-        notion: ``"local"`` (the server never sees raw data), ``"shuffle"`` (it sees what a batch of devices sent, and
-            not who sent what), ``"joint"`` (trusted curator; the others' actions do not reveal a user's record),
-            ``"reward"`` (trusted curator; rewards alone are private, contexts and actions are public), or ``"none"``.
-        epsilon, delta, rho: of (epsilon, delta)- and of zero-concentrated differential privacy, or None.
-        neighbours: the relation; one user's whole record (context, action, feedback) is replaced, or the reward alone:
-            then contexts and actions are public, also of a local agent.
-        protects: the protected data, in words; of a promise without any, by the relation.
-        proven: False where the calibration is a published one without a valid proof.
-        reference: where the proof is.
-        arithmetic: ``"exact"``: it holds for the floats and integers that leave. ``"real"``: it holds for real numbers,
-            which floats only approximate: to simulate.
-        unit: whose records the numbers are for: one ``"visit"``'s, or all those of a ``"person"``, however often the
-            person comes.
-    """
-
-    notion: Notion = "none"
-    epsilon: float | None = None
-    delta: float | None = None
-    rho: float | None = None
-    neighbours: str = SAME
-    protects: str = "nothing"
-    proven: bool = True
-    reference: str = ""
-    arithmetic: Arithmetic = "real"
-    unit: Literal["visit", "person"] = "visit"
-
-    def __post_init__(self) -> None:
-        one_of((*OF_A_PERSON, *OF_A_PERSON.values()), neighbours=self.neighbours)
-        others = "the server and everyone else" if self.notion == "local" else "all others"
-        public = ", who may know every context and every action"
-        usual = f"{RECORD}, from {others}", f"{REWARD}, from {others}{public}"
-        if self.notion != "none" and self.protects in ("nothing", *usual):  # also those of what this one replaces
-            object.__setattr__(self, "protects", usual[self.of_rewards])
-
-    @property
-    def of_rewards(self) -> bool:
-        """Whether rewards alone are protected."""
-        return self.notion == "reward" or self.neighbours in (ONE_REWARD, OF_A_PERSON[ONE_REWARD])
-
-    @property
-    def kind(self) -> str:
-        """The promise that is compared with its like: the notion, or ``"local-reward"`` or ``"shuffle-reward"``."""
-        if not self.of_rewards or self.notion == "none":
-            return self.notion
-        return f"{self.notion}-reward" if self.notion in ("local", "shuffle") else "reward"
-
-    def per_person(self, public: str = "") -> "Guarantee":
-        """Return the same numbers for all records of a person; ``public`` says what is not hidden.
-
-        By default that is who comes, and when the first report of each does; if contexts and actions are public, all
-        visits are.
-        """
-        when = "when" if self.of_rewards else "when the first report of each comes"
-        public = public or f"who comes, and {when}, is public"
-        protects = self.protects.replace("of every user", "of all visits of every person", 1)
-        relation = OF_A_PERSON.get(self.neighbours, self.neighbours)
-        return replace(self, unit="person", neighbours=relation, protects=f"{protects}; {public}")
-
-    def for_visits(self, visits: int, gaussian: bool = False) -> float:
-        """Return the epsilon that a person has at most who comes so often, at ``delta``; infinity if none is known.
-
-        Args:
-            visits: how often.
-            gaussian: whether all that is released is one Gaussian mechanism: then all visits in one term are the worst.
-        """
-        epsilon = math.inf if self.epsilon is None else self.epsilon
-        if self.unit == "person" or visits == 1:
-            return epsilon
-        if self.notion == "local":
-            return visits * epsilon if not self.delta else math.inf
-        if gaussian and self.rho is not None and self.delta:
-            return gaussian_epsilon(mu=visits * math.sqrt(2 * self.rho), delta=self.delta)
-        return visits * epsilon if not self.delta else math.inf
-
-    @property
-    def words(self) -> str:
-        """What is promised in a few words; zCDP alone with the epsilon that it implies at delta = 1e-5."""
-        if self.notion == "none":
-            return "none"
-        if self.epsilon is not None:
-            pair = f"{self.epsilon:.4g}, {self.delta:.4g}" if self.delta else f"{self.epsilon:.4g}"
-            also = "" if self.rho is None else f" (rho {self.rho:.3g})"
-        else:
-            implied = rho_to_epsilon(self.rho or 0.0, 1e-5)
-            pair, also = f"rho {self.rho:.4g}", f" (epsilon {implied:.3g} at delta 1e-05)"
-        whose = f"{self.kind} {pair} a {self.unit}{also}, {self.arithmetic}"
-        return whose + ("" if self.proven else ", unproven")
-
-    @classmethod
-    def local(
-        cls,
-        epsilon: float,
-        delta: float,
-        reference: str,
-        proven: bool = True,
-        arithmetic: Arithmetic = "real",
-        neighbours: str = SAME,
-    ) -> "Guarantee":
-        """Return (epsilon, delta)-local DP of every user's record; ``reference`` names the place of the proof."""
-        return cls("local", epsilon, delta, None, neighbours, "nothing", proven, reference, arithmetic)
-
-    @classmethod
-    def joint(
-        cls,
-        epsilon: float | None,
-        delta: float | None,
-        rho: float | None,
-        reference: str,
-        proven: bool = True,
-        record: str = RECORD,
-        arithmetic: Arithmetic = "real",
-    ) -> "Guarantee":
-        """Return joint DP of every user's record, by the numbers that are not None."""
-        return cls("joint", epsilon, delta, rho, SAME, f"{record}, from all others", proven, reference, arithmetic)
 
 
 ALIVE: WeakValueDictionary[int, "Agent[Any]"] = WeakValueDictionary()
@@ -189,7 +43,7 @@ def part_after_fork() -> None:
     """Let a child process's copies of unseeded agents share no noise with their parent's."""
     for agent in list(ALIVE.values()):
         if not vars(agent).get("seeded", True):
-            agent.parted()
+            agent.rekey()
 
 
 os.register_at_fork(after_in_child=part_after_fork)
@@ -271,12 +125,11 @@ class Agent(ABC, Generic[C]):
             "config",
             "name",
             "public_data",
-            "present",
-            "person",
+            "visit",
             "seeded",
             "units",
             "context_shape",
-            "context_dtype",
+            "_context_dtype",
         }
     )
     uses_public_data: ClassVar[bool] = False
@@ -284,8 +137,8 @@ class Agent(ABC, Generic[C]):
     """Who has been counted, of a private agent with ``people=n``; None: every visit counts."""
     units: Units | None = None
     """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
-    person: object = None
-    """With ``people=n``: who is served now, integers; None: people who report, until n have."""
+    visit: Visit = NOBODY
+    """Whoever is served now, or learned from."""
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
 
@@ -293,11 +146,9 @@ class Agent(ABC, Generic[C]):
         """Let a subclass's ``select_action`` get contexts as numbers, whatever users send.
 
         Raises:
-            TypeError: the class defines ``present`` itself, or a method under the name of a base's value.
+            TypeError: the class defines a method under the name of a base's value.
         """
         super().__init_subclass__(**named)
-        if "present" in vars(cls):
-            raise owned(cls)
         for base in cls.__mro__[1:]:
             named_there = vars(base).get("__annotations__", {}) if base.__module__.startswith(f"{__package__}.") else {}
             for name in named_there.keys() & {key for key, value in vars(cls).items() if isfunction(value)}:
@@ -308,19 +159,6 @@ class Agent(ABC, Generic[C]):
             cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
         for name in set(DOORS) & vars(cls).keys():
             setattr(cls, name, in_units(vars(cls)[name]))
-
-    @property
-    def present(self) -> Array | None:
-        """Which arms are present for the users who are served now, shape (..., K); public. None: all."""
-        return vars(self).get("present")
-
-    @present.setter
-    def present(self, masks: Array | None) -> None:
-        if masks is not None and not are_masks(masks, vars(self).get("action_space")):
-            raise owned(type(self))
-        vars(self)["present"] = masks
-        if "ties" in vars(self):
-            self.ties.present = masks
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Return an agent that a forked process finds, whether a constructor, a copy or another agent made it."""
@@ -363,17 +201,15 @@ class Agent(ABC, Generic[C]):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Take over the attributes of the agent that this one is a copy of; without a seed it has noise of its own."""
         self.__dict__.update(attributes)
+        if "ties" in attributes:
+            alone(self)  # whoever was served when the copy was made is not served by it
         ALIVE[id(self)] = self  # old protocols of pickle make no new object by its class
         if not attributes.get("seeded", True):
-            self.parted()
+            self.rekey()
 
     def __copy__(self) -> Self:
         """Return a deep copy: agents that share parts would learn from one person in one sum, and pay for it once."""
         return copy.deepcopy(self)
-
-    def parted(self) -> None:
-        """Share no noise with the agent that this one is a copy of: take fresh keys."""
-        self.rekey()
 
     def __repr__(self) -> str:
         """Return the name, the settings that are no defaults, and the guarantee: nothing that was learned."""
@@ -447,7 +283,8 @@ class Agent(ABC, Generic[C]):
     def rekey(self) -> None:
         """Take fresh keys from the operating system for all randomness to come; what was released stays as it is.
 
-        From then on the agent is one without a seed.
+        A copy of an agent without a seed does so, to share no noise with the agent that it is a copy of. From then on
+        the agent is one without a seed.
         """
         self.seeded = False
         rekey(self)
@@ -455,23 +292,11 @@ class Agent(ABC, Generic[C]):
     def contexts_of(self, context: object) -> Array:
         """Return contexts as numbers, NaN where there is none, as ``base.records`` does."""
         shape = self.observation_space.shape
-        return context if shape is None else contexts_of(context, shape, self.context_dtype)  # type: ignore[return-value]
+        return context if shape is None else contexts_of(context, shape, self._context_dtype)  # type: ignore[return-value]
 
     def records_of(self, context: object, action: object, feedback: object) -> Records:
         """Return records as arrays, one row a user, NaN where there is no number, as ``base.records`` does."""
-        return records_of(context, action, feedback, self.context_shape, self.action_space, self.context_dtype)
-
-    def first_visits(self, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
-        """Return the records that are learned from: with ``people=n`` the first one of each of n people, else all.
-
-        Args:
-            records: contexts, actions, feedback, and whatever else has a row a visit.
-            person: the ids of the visits' people; None: everyone is new.
-        """
-        if self.people_seen is not None:
-            return self.people_seen.taken(records, person, self.refuse)
-        self.refuse(len(records[-1]))
-        return records
+        return records_of(context, action, feedback, self.context_shape, self.action_space, self._context_dtype)
 
     def refuse(self, users: int) -> None:
         """Raise an error if n more users cannot be learned from; nobody is counted then, and nothing changes.
@@ -480,268 +305,79 @@ class Agent(ABC, Generic[C]):
             RuntimeError: they would be more than the horizon, or spend more than the ledger has.
         """
 
-    def refuse_people(self) -> None:
-        """Raise where rows without names would report: who has reported is asked by ``update`` alone.
-
-        Raises:
-            TypeError: the promise is to people.
-        """
-        if self.people_seen is not None:
-            way_out = "call update(context, action, feedback, person=ids), or make it without people"
-            raise TypeError(f"{self.name} promises to people, who have no names here; {way_out}.")
-
     @cached_property
     def context_shape(self) -> tuple[int, ...]:
         return self.observation_space.shape or ()
 
     @cached_property
-    def context_dtype(self) -> Floats:
+    def _context_dtype(self) -> Floats:
         return dtype_of(self.observation_space)
-
-    def warn_unproven(self) -> None:
-        """Warn that the published calibration is in use; call it in ``begin``."""
-        text = f"{self.name}: the published calibration is kept for comparison only."
-        warnings.warn(text, UnprovenCalibration, stacklevel=5)
 
 
 AnyAgent: TypeAlias = Agent[Any]
 
 
-class Devices:
-    """Users have devices, and ``rng`` is theirs: reports are drawn from it, and it is no part of the server's state.
+def first_visits(agent: AnyAgent, records: tuple[Array, ...], person: object) -> tuple[Array, ...]:
+    """Return the records that an agent learns from: with ``people=n`` the first one of each of n people, else all.
 
-    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
+    Args:
+        agent: refuses what it cannot learn from, before anybody is counted.
+        records: contexts, actions, feedback, and whatever else has a row a visit.
+        person: the ids of the visits' people; None: everyone is new.
     """
-
-    rng: Generator
-    people_seen: Seen | None
-
-    def devices_state(self) -> dict[str, Any]:
-        """Return the state of the devices' generator, JSON values: for simulations, never for a server."""
-        state: dict[str, Any] = {"rng": self.rng.bit_generator.state}
-        if self.people_seen is not None:
-            arrays, numbers = self.people_seen.state()
-            state["people_seen"] = numbers | {name: array.tolist() for name, array in arrays.items()}
-        return state
-
-    def restore_devices(self, values: dict[str, Any]) -> None:
-        """Let simulated devices go on with what ``devices_state`` returned."""
-        self.rng.bit_generator.state = values["rng"]
-        if self.people_seen is not None:
-            kinds = {name: array.dtype for name, array in self.people_seen.state()[0].items()}
-            self.people_seen.restore(
-                {name: np.array(values["people_seen"][name], kind) for name, kind in kinds.items()},
-                values["people_seen"],
-            )
-
-    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Take over the server's state; who has reported is on the devices, so nobody may until they are restored."""
-        super().restore(arrays, values)  # type: ignore[misc]
-        if self.people_seen is not None:
-            self.people_seen.lost = True
-
-    def rekey(self) -> None:
-        """Take fresh keys from the operating system, the server's and the devices'."""
-        super().rekey()  # type: ignore[misc]
-        self.rng = Unseeded()
+    if agent.people_seen is not None:
+        return agent.people_seen.taken(records, person, agent.refuse)
+    agent.refuse(len(records[-1]))
+    return records
 
 
-class LocalAgent(Devices, Agent[C], Generic[C, Report]):
-    """An agent whose server never sees raw data: a user's device randomizes its record, the server absorbs the report.
+def refuse_people(agent: AnyAgent) -> None:
+    """Raise where rows without names would report: who has reported is asked by ``update`` alone.
 
-    ``ledger`` holds the declared budget, and ``cost`` is that of one report. ``absorb`` enters each report first of
-    all, under its own user, by ``pay``. ``update`` hands ``randomize`` the records as ``records_of`` makes them: any
-    record reports, whatever is in it.
-
-    ``rng`` belongs to the users' devices: reports are drawn from it, and nothing else is. The server draws from
-    generators that ``begin`` spawns from it (``self.rng_choices = self.rng.spawn(1)[0]``). So ``state()``, what the
-    server knows, holds nothing with which a report could be undone, and a loaded agent has devices with a fresh key.
-    A simulation that goes on bit for bit keeps ``devices_state()`` beside the server's state.
+    Raises:
+        TypeError: the agent's promise is to people.
     """
+    if agent.people_seen is not None:
+        way_out = "call update(context, action, feedback, person=ids), or make it without people"
+        raise TypeError(f"{agent.name} promises to people, who have no names here; {way_out}.")
 
-    ledger: Ledger
-    cost: Cost
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"rng", "people_seen"}
-    reports_late: ClassVar[bool] = False
-    """Whether users by counts may report together when the policy changes, and not at every checkpoint before: for
-    simulation, where nothing but a change of policy depends on their reports."""
 
-    @property
-    def at_once(self) -> int:
-        """How many users' reports are made and absorbed at once: a bound on memory, by a report's size alone."""
-        return NEVER
+class Saves(Protocol):
+    """Keeps the state of a run, so that a killed run goes on from there, as ``playing.snapshots`` does."""
 
-    @property
-    def fewest_summed(self) -> float:
-        """From how many users on a simulation may draw a block's sum of reports at once; infinity: not at all."""
-        return math.inf
+    def resume(self, env: AnyEnv, agent: AnyAgent, curve: RegretCurve) -> Array | None:
+        """Bring a run to where it was saved; return the contexts to go on with, None if there is nothing to use."""
 
-    @final
-    @in_units
-    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
-        rows: tuple[Array, ...] = self.records_of(context, action, feedback)
-        masks = self.present
-        if masks is None and self.people_seen is None and len(rows[-1]) == 1:
-            with self.paying(1):
-                self.absorb(self.randomize(*rows))
-            return
-        if masks is not None:
-            rows += (np.broadcast_to(masks, (len(rows[-1]), masks.shape[-1])),)
-        try:
-            for part in blocks(lambda: self.at_once, *self.first_visits(rows, person)):
-                if masks is not None:
-                    self.present = part[3]
-                with self.paying(len(part[2])):
-                    self.absorb(self.randomize(*part[:3]))
-        finally:
-            self.present = masks
+    def offer(self, env: AnyEnv, agent: AnyAgent, curve: RegretCurve) -> None:
+        """Save the run if it is time to."""
 
-    def refuse(self, users: int) -> None:
-        with self.paying(users):  # the ledger is asked, and nothing is drawn
-            pass
 
-    def paying(self, users: int) -> AbstractContextManager[object]:
-        """Draw reports of n new users, and absorb them, within this: what the ledger refuses is not drawn.
-
-        ``absorb`` enters reports, as on a server that gets them from devices. What was drawn and not entered, since an
-        error came first, is entered afterwards. An agent without ``cost`` has its own way to pay.
-        """
-        return Paying(self, users) if users and hasattr(self, "cost") else nullcontext()
-
-    def pay(self, users: int) -> None:
-        """Enter the reports of n new users in the ledger, at ``cost`` each."""
-        if users:
-            self.ledger.spend(self.cost, group=self.ledger.group + 1, groups=users)
+class LearningAgent(Agent[C]):
+    """An agent that owns its loop; its regret is measured by RecordRegret, as everybody's."""
 
     @abstractmethod
-    def randomize(self, context: Array, action: Action, feedback: Feedback) -> Report:
-        """Return all that leaves the devices of one user or of n; draw from ``rng``, and read public state only."""
+    def learn(
+        self,
+        env: AnyEnv,
+        steps: int,
+        curve: RegretCurve | None = None,
+        seed: int | None = None,
+        snapshots: Saves | None = None,
+    ) -> None:
+        """Play and learn for ``steps`` users.
 
-    def inputs(self, context: Array, action: Action, feedback: Feedback) -> Inputs | None:
-        """Return what devices randomize and by what, for tests and audits, if ``randomize`` is that one call."""
-
-    @abstractmethod
-    def absorb(self, report: Report) -> None:
-        """Learn from reports."""
-
-    @final
-    def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array | None = None) -> None:
-        """Learn from the sum of reports, drawn at once: of users by counts, or one each, from ``fewest_summed`` on.
-
-        Raises:
-            TypeError: the law of the sum is not that of reports whose noise is drawn one by one.
+        Args:
+            env: one environment, or a vector of them.
+            steps: number of users.
+            curve: records the users' regret.
+            seed: of the environment's ``reset``.
+            snapshots: an agent that can go on from the middle resumes from them and offers its state to them.
         """
-        self.refuse_people()
-        if not (self.by_counts if counts is not None else math.isfinite(self.fewest_summed)):
-            raise TypeError(f"{self.name} has no law of summed reports: it learns from users one by one.")
-        records = self.records_of(contexts, actions, feedback)
-        with self.paying(users := len(records[-1]) if counts is None else int(np.sum(counts))):
-            self.absorb_sum(self.randomize_sum(*records, counts), users)
 
-    def randomize_sum(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array | None = None) -> Array:
-        """Return the sum of the reports of one user a record, or of ``counts[i]``, drawn at once: for simulation.
-
-        By the law of ``randomize``. Users by counts exist in simulations only; so this draws from ``rng`` too, as
-        ``select_counts`` may.
-        """
-        raise TypeError(f"{self.name} has no law of summed reports.")
-
-    def absorb_sum(self, total: Array, users: int) -> None:
-        """Learn from the sum of the reports of ``users`` users."""
-        raise TypeError(f"{self.name} has no law of summed reports.")
-
-
-class Paying:
-    """The reports of n new users of a local agent are drawn and absorbed within this, as ``LocalAgent.paying`` says."""
-
-    __slots__ = "agent", "entered", "users"
-
-    def __init__(self, agent: LocalAgent[Any, Any], users: int) -> None:
-        self.agent, self.users, self.entered = agent, users, agent.ledger.releases
-
-    def __enter__(self) -> None:
-        ledger = self.agent.ledger
-        ledger.check(self.agent.cost, ledger.group + 1, self.users)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.agent.pay(max(self.users - (self.agent.ledger.releases - self.entered), 0))
-
-
-class CentralAgent(Publisher, Agent[C], Generic[C, Release]):
-    """An agent with a trusted curator: raw data stay in ``curate``, actions read ``release`` and nothing else learned.
-
-    ``update`` hands ``curate`` the records as ``records_of`` makes them: one row a user, and any record counts.
-
-    By the billboard lemma the agent is jointly private if the sequence of releases is private.
-    ``ledger`` holds the declared budget; ``publish`` enters a release before it is made. Take an exact value out of the
-    state, and set when the next release is due, before you publish it: then an interrupted agent uses no record again,
-    and goes on. The object itself, and its saved state, hold raw data and the keys of noise to come: they belong to the
-    curator.
-    """
-
-    release: Release
-    fixed: ClassVar[frozenset[str]] = Agent.fixed | {"watcher"}
-
-    @final
-    @in_units
-    def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
-        records = self.first_visits(self.records_of(context, action, feedback), person)
-        new = self.curate(*records) if len(records[-1]) or self.people_seen is None else None
-        if new is not None:
-            self.release = new
-
-    @abstractmethod
-    def curate(self, contexts: Array, actions: Array, feedback: Array) -> Release | None:
-        """Take in the raw records of n users; return a release if one is due."""
+    def update(self, context: Array, action: Action, feedback: Feedback) -> None:
+        raise TypeError(f"{self.name} learns inside learn(env, steps); update() is not for it.")
 
 
 def next_change(users: int, growth: float, least: int = 1) -> int:
     """Return after how many users a policy changes next that has changed at ``users``: grown by a factor."""
     return max(users + least, math.ceil(min(users * growth, NEVER)))
-
-
-def arms_or_context(observation_space: Space, action_space: Space, dimensions: tuple[int, ...] = (1, 2)) -> str:
-    """Return "" for arms with real features, each its own or one context for all."""
-    real = isinstance(observation_space, Box) and len(observation_space.shape) in dimensions
-    fits = real and isinstance(action_space, Discrete) and action_space.start == 0
-    return "" if fits else "arms with features of shape (K, d)" + " or one context of shape (d,)" * (1 in dimensions)
-
-
-def arms_with_features(observation_space: Space, action_space: Space) -> str:
-    """Return "" for arms that each have real features of their own."""
-    other = arms_or_context(observation_space, action_space, (2,))
-    shared = other and not arms_or_context(observation_space, action_space, (1,))
-    return f"{other}, which privbandit_envs.PerArm(env) makes of one context for all" if shared else other
-
-
-def one_context(observation_space: Space, action_space: Space) -> str:
-    """Return "" for arms that share one context of real features."""
-    return "arms that share one context of shape (d,)" if arms_or_context(observation_space, action_space, (1,)) else ""
-
-
-def no_context(observation_space: Space, action_space: Space) -> str:
-    """Return "" for arms without a context, which is always 0."""
-    alone = isinstance(observation_space, Discrete) and observation_space.n == 1
-    fits = alone and isinstance(action_space, Discrete) and action_space.start == 0
-    return "" if fits else "arms without a context, which is Discrete(1)"
-
-
-def labels_of_contexts(observation_space: Space, action_space: Space) -> str:
-    """Return "" for classification: one context for all arms, which are labels."""
-    fits = arms_or_context(observation_space, action_space, (1,)) == ""
-    return "" if fits else "classification: one context of shape (d,), the arms are labels"
-
-
-def assortments(observation_space: Space, action_space: Space) -> str:
-    """Return "" for assortments with features and revenues of shape (N, d + 1)."""
-    items = action_space.n_items if isinstance(action_space, Assortments) else 0
-    shape = (observation_space.shape or ()) if isinstance(observation_space, Box) else ()
-    fits = len(shape) == 2 and shape[0] == items and shape[1] > 1
-    return "" if fits else "assortments of items with features and a revenue"
-
-
-def n_arms(action_space: Space) -> int:
-    """Return how many arms there are to choose from."""
-    assert isinstance(action_space, Discrete)
-    return int(action_space.n)

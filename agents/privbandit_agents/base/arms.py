@@ -5,33 +5,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dtrtri
 
-from privbandit_agents.base.records import usable, warn_of_ignored
+from privbandit_agents.base.records import played, usable, warn_of_ignored
 from privbandit_agents.base.rows import remembered
 from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.privacy.vectors import length, lengths, modest
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-
-
-def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.float64) -> Array:
-    """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
-
-    Args:
-        contexts: shape (n, K, d).
-        arms: shape (n,), or one number for n = 1.
-        dtype: of the result; None: that of the contexts.
-    """
-    x, chosen = np.asarray(contexts), np.asarray(arms).reshape(-1)
-    if len(x) == 1 and 0 <= (arm := chosen.item()) < x.shape[1] and arm == int(arm):
-        return x[:, int(arm)].astype(dtype or x.dtype)  # a user alone costs a third of a group
-    exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
-    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)].astype(dtype or x.dtype, copy=False)
-    rows[~exists] = 0
-    return rows
 
 
 def learnable(features: Array, rewards: Array) -> tuple[Array, Array]:

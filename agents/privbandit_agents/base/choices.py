@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.rows import Rows, uniforms_per_user
+from privbandit_agents.base.spaces import Array, Space
 from privbandit_agents.base.ties import Ties, redrawn
 from privbandit_agents.privacy.vectors import modest
 from privbandit_envs.families.mnl import attraction, best_assortment

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_agents.base.agent import NEVER, Action, Agent, Array, Feedback, Space, labels_of_contexts, n_arms
+from privbandit_agents.base.agent import NEVER, Agent
 from privbandit_agents.base.law import Probabilities, mixed
-from privbandit_agents.base.records import FLOAT64, rows_of, users_in
+from privbandit_agents.base.records import FLOAT64, dtype_of, rows_of, users_in
 from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.spaces import Action, Array, Feedback, Space, labels_of_contexts, n_arms
 from privbandit_agents.base.ties import best
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ class LabelAgent(Agent[L]):
         """
         needed = f"n contexts of shape {self.context_shape} and n labels"
         known = rows_of(labels, users := users_in(labels), (), FLOAT64, needed)
-        rows = rows_of(contexts, users, self.context_shape, self.context_dtype, needed)
+        rows = rows_of(contexts, users, self.context_shape, dtype_of(self.observation_space), needed)
         there = (known >= 0) & (known < self.n_labels)
         return rows, np.where(there, known, 0).astype(np.int64)
 

@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.present import predicted, seen_by
+from privbandit_agents.base.present import predicted, seen_by, serving
 from privbandit_agents.base.state import kept, rekey
 from privbandit_agents.base.ties import Ties, Told, largest
 from privbandit_envs.changing.masks import Masks, masks_of, stand_ins, uniform_over
@@ -49,7 +49,8 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     twin = copy.deepcopy(agent)
     rekey(twin, rng.spawn(1)[0])
     before = [generator.bit_generator.state for generator in generators(twin)]
-    found = choices(twin, contexts)
+    with serving(twin, *agent.visit):
+        found = choices(twin, contexts)
     still = before == [generator.bit_generator.state for generator in generators(twin)]
     alone, listed = len(found) == 1, isinstance(agent.action_space, Discrete)
     if not len(contexts) or (still and (alone or listed)):
@@ -63,8 +64,8 @@ def sampled(agent: Any, contexts: Array, draws: int, rng: Generator) -> tuple[Ar
     for start in range(0, draws, at_once):
         m = min(at_once, draws - start)
         again = repeated(contexts, m)
-        twin.present = None if agent.present is None else repeated(agent.present, m)
-        parts.append(np.asarray(twin.select_action(again)).reshape(m, *found.shape[1:]))
+        with serving(twin, None if agent.visit.mask is None else repeated(agent.visit.mask, m)):
+            parts.append(np.asarray(twin.select_action(again)).reshape(m, *found.shape[1:]))
     return np.concatenate(parts), True
 
 
@@ -122,11 +123,8 @@ def probabilities(
     masks = checked(agent, mask, len(contexts))
     instead = stand_ins(masks)
     seen = seen_by(agent, contexts, instead)
-    agent.present = masks
-    try:
+    with serving(agent, masks):
         law = law_of(agent, seen, draws, rng)
-    finally:
-        agent.present = None
     scores = predicted(agent, seen)
     shown = np.eye(masks.shape[1])[instead]  # the arms that are played for each choice
     if scores is not None:
@@ -159,7 +157,7 @@ def moved(law: Probabilities, played: Array) -> Probabilities:
 def law(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabilities:
     """Return the probability with which ``select_action`` returns each arm, shape (n, K), by drawing if need be.
 
-    ``agent.present`` shows which arms are there for each user, to agents that look at it.
+    ``agent.visit.mask`` shows which arms are there for each user, to agents that look at it.
     """
     arms = np.arange(int(agent.action_space.n))
     actions, random = sampled(agent, contexts, draws, rng)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privbandit_agents.base.present import serving
 from privbandit_agents.base.ties import Told
 
 Array = NDArray[Any]
@@ -147,11 +148,11 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
     """
     if not hasattr(agent, "settled"):
         return select_action(agent, contexts)
-    person, present, ties = agent.person, agent.present, agent.ties
+    visit, ties = agent.visit, agent.ties
     first = ties.users
     group = contexts.ndim > len(agent.context_shape)
     rows = contexts if group else contexts[None]
-    new = agent.people_seen.new(person, len(rows))
+    new = agent.people_seen.new(visit.person, len(rows))
     actions: list[Any] = [None, None]
     try:
         if new.all():
@@ -161,11 +162,11 @@ def chosen_for(agent: Any, select_action: Any, contexts: Array) -> Any:
             some = new == reports
             if some.any():
                 agent.ties = Told(uniforms[some])
-                agent.person = None  # whoever is left reports, or else has no turn here
-                agent.present = None if present is None else np.reshape(present, (len(rows), -1))[some]
-                actions[reports] = np.asarray(choose(agent, rows[some]))
+                # whoever is left reports, or else has no turn here
+                with serving(agent, None if visit.mask is None else np.reshape(visit.mask, (len(rows), -1))[some]):
+                    actions[reports] = np.asarray(choose(agent, rows[some]))
     finally:
-        agent.person, agent.present, agent.ties = person, present, ties
+        agent.ties = ties
         ties.users = first + len(rows)  # however users are grouped
     if actions[True] is None:
         chosen = actions[False]

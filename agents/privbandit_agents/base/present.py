@@ -9,7 +9,7 @@ guarantee and ledger are the same. Nothing is promised for a mask that is not pu
 reveal something of the user, playing them reveals it, too.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,52 @@ from privbandit_envs.changing.masks import masks_of, stand_ins
 Array = NDArray[Any]
 
 
-def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]:
+class Visit(NamedTuple):
+    """Whoever is served: the public facts of a visit, or of n visits, beside the context.
+
+    Attributes:
+        mask: which arms are present, shape (..., K); None: all.
+        person: who comes, integers, to an agent with ``people``; None: people who report, until n have.
+    """
+
+    mask: Array | None = None
+    person: object = None
+
+
+NOBODY = Visit()
+"""Between visits."""
+
+
+class serving:  # noqa: N801 (a context manager that is called like a function)
+    """Let an agent serve a visit, or learn from it, within this; then it is as before, whatever is raised.
+
+    Raises:
+        TypeError: the agent keeps something else as ``visit``.
+    """
+
+    __slots__ = ("agent", "before", "visit")
+
+    def __init__(self, agent: Any, mask: Array | None = None, person: object = None) -> None:
+        self.agent, self.visit, self.before = agent, Visit(mask, person), agent.visit
+        if not isinstance(self.before, Visit):
+            way_out = "give what your agent keeps another name"
+            kind = type(agent).__name__
+            raise TypeError(f"{kind}.visit belongs to the base class, and says who is served: {way_out}.")
+
+    def __enter__(self) -> None:
+        self.agent.visit, self.agent.ties.present = self.visit, self.visit.mask
+
+    def __exit__(self, *error: object) -> None:
+        self.agent.visit, self.agent.ties.present = self.before, self.before.mask
+
+
+def alone(agent: Any) -> None:
+    """Leave a visit behind that an interrupt kept: whoever is served next begins without one."""
+    if agent.visit is not NOBODY and isinstance(agent.visit, Visit):
+        agent.visit, agent.ties.present = NOBODY, None
+
+
+def choose_present(agent: Any, context: Array, mask: Array, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose among the arms that are present.
 
     Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
@@ -31,6 +76,7 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
         agent: plays arms.
         context: of one user or of n.
         mask: whether each arm is present, shape (K,) or (n, K).
+        person: who comes, to an agent with ``people``: an integer, or n; None: people who report, until n have.
 
     Returns:
         The contexts as the agent saw them, which ``update`` should get, and the actions.
@@ -52,11 +98,12 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     masks = masks_of(mask, (*users, int(agent.action_space.n)))
     instead = stand_ins(masks)
     seen = seen_by(agent, context, instead)
-    agent.present, first = masks, agent.ties.users
+    first = agent.ties.users
     try:
-        wanted = np.asarray(agent.select_action(seen))[..., None]
+        with serving(agent, masks, person):
+            wanted = np.asarray(agent.select_action(seen))[..., None]
     finally:
-        agent.present, agent.ties.users = None, first
+        agent.ties.users = first
     scores, n = predicted(agent, seen), masks.size // masks.shape[-1]
     if scores is not None:
         # the later digits of a uniform: the first ones may have decided what is absent
@@ -65,21 +112,6 @@ def choose_present(agent: Any, context: Array, mask: Array) -> tuple[Array, Any]
     agent.ties.users = first + n
     chosen = np.take_along_axis(instead, wanted, axis=-1)
     return seen, chosen[..., 0] if chosen.ndim > 1 else int(chosen[0])
-
-
-def are_masks(given: object, action_space: object) -> bool:
-    """Return whether something marks every arm as present or absent: 0 and 1, with a last axis of arms."""
-    array = np.asarray(given) if isinstance(given, np.ndarray) else np.empty(0, object)
-    fits = array.dtype.kind in "biu" and array.shape[-1:] == (getattr(action_space, "n", None),)
-    return fits and bool(((array == 0) | (array == 1)).all())
-
-
-def owned(kind: type) -> TypeError:
-    """Return the error of an agent that keeps something else as ``present``."""
-    way_out = "give what your agent keeps another name"
-    return TypeError(
-        f"{kind.__name__}.present belongs to the base class, and marks the arms that are present: {way_out}."
-    )
 
 
 def seen_by(agent: Any, context: Array, instead: NDArray[np.intp]) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from privbandit_agents.privacy.vectors import LIMIT
 from privbandit_envs.spaces import Assortments
@@ -311,3 +311,20 @@ def usable(features: Array, answers: Array) -> NDArray[np.bool_]:
     with np.errstate(over="ignore", invalid="ignore"):
         near: Array = np.vecdot(features, features) <= LIMIT**2
         return np.asarray(near.reshape(len(answers), -1).all(axis=1) & (np.abs(answers) <= LIMIT))
+
+
+def played(contexts: ArrayLike, arms: ArrayLike, dtype: DTypeLike | None = np.float64) -> Array:
+    """Return the features of the played arms, shape (n, d); zeros where an arm does not exist.
+
+    Args:
+        contexts: shape (n, K, d).
+        arms: shape (n,), or one number for n = 1.
+        dtype: of the result; None: that of the contexts.
+    """
+    x, chosen = np.asarray(contexts), np.asarray(arms).reshape(-1)
+    if len(x) == 1 and 0 <= (arm := chosen.item()) < x.shape[1] and arm == int(arm):
+        return x[:, int(arm)].astype(dtype or x.dtype)  # a user alone costs a third of a group
+    exists = (chosen >= 0) & (chosen < x.shape[1]) & (chosen == np.floor(chosen))
+    rows = x[np.arange(len(x)), np.where(exists, chosen, 0).astype(np.intp)].astype(dtype or x.dtype, copy=False)
+    rows[~exists] = 0
+    return rows

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Generic, final
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, C, Devices, Feedback, in_units
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE
+from privbandit_agents.base.agent import Agent, C, first_visits, in_units
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Devices
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
@@ -82,9 +83,9 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
         """Return what a copy has: without a seed, an empty batch."""
         return vars(self) | ({} if self.seeded else {"shuffler": Shuffler(len(self.shuffler.bag))})
 
-    def parted(self) -> None:
-        """Share neither noise nor an open batch with the agent that this one is a copy of."""
-        super().parted()
+    def rekey(self) -> None:
+        """Take fresh keys, and open the batch anew: a copy shares neither noise nor users with its agent."""
+        super().rekey()
         self.shuffler = Shuffler(len(self.shuffler.bag))
 
     @property
@@ -104,7 +105,7 @@ class ShuffleAgent(Devices, Agent[C], Generic[C]):
     @in_units
     def update(self, context: Array, action: Action, feedback: Feedback, person: object = None) -> None:
         most = max(1, ENTRIES_AT_ONCE // len(self.shuffler.bag))
-        records = self.first_visits(self.records_of(context, action, feedback), person)
+        records = first_visits(self, self.records_of(context, action, feedback), person)
         for part in blocks(self.frozen_rounds, *records, most=most):
             if not self.shuffler.users:  # what the ledger would refuse is not drawn
                 self.ledger.check(self.cost, group=self.ledger.group + 1)

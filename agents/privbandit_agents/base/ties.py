@@ -76,6 +76,7 @@ def best(values: Array, ties: Ties) -> Any:
     present = ties.present
     shown = values if present is None else np.where(present, values, -math.inf)
     if values.ndim == 1:
+        least = math.nan
         if shown.dtype is FLOAT64:
             arm = shown.argmax()
             if 1 < shown.size <= FEW:
@@ -88,20 +89,24 @@ def best(values: Array, ties: Ties) -> Any:
                 top = rest.item(arm)
                 rest[arm] = -math.inf
                 second = rest.item(rest.argmax())
-            if second < top * (LESS if top > 0 else MORE):  # false if one is NaN
+            least = top * (LESS if top > 0 else MORE)
+            if second < least:  # false if one is NaN
                 ties.users += 1
                 return arm
-        equal = np.flatnonzero(largest(values, present))
+        equal = np.flatnonzero(shown >= least if least > -math.inf else largest(values, present))
         arm = equal[int(ties.of(1)[0] * len(equal))] if len(equal) > 1 else equal[0]
         ties.users += 1
         return arm
-    users = values.size // values.shape[-1]
+    arms, users = values.shape[-1], values.size // values.shape[-1]
     chosen = shown.argmax(axis=-1)
-    least = floor(shown.reshape(users, -1)[np.arange(users), chosen.ravel()]).reshape(*chosen.shape, 1)
-    if np.count_nonzero(shown < least) != shown.size - users:  # nothing is less than NaN
-        several = largest(values, present)
-        nth = np.floor(ties.of(users).reshape(chosen.shape) * several.sum(axis=-1))[..., None]
-        chosen = (several.cumsum(axis=-1) > nth).argmax(axis=-1)
+    rows = shown.reshape(users, arms)
+    less = rows < floor(rows[np.arange(users), chosen.ravel()])[:, None]  # nothing is less than NaN
+    if np.count_nonzero(less) != users * (arms - 1):
+        tied = np.flatnonzero(less.sum(axis=1) < arms - 1)
+        here = None if present is None else np.broadcast_to(present, values.shape).reshape(users, arms)[tied]
+        several = largest(values.reshape(users, arms)[tied], here)
+        nth = np.floor(ties.of(users)[tied] * several.sum(axis=1))[:, None]
+        chosen.reshape(users)[tied] = (several.cumsum(axis=1) > nth).argmax(axis=1)
     ties.users += users
     return chosen
 

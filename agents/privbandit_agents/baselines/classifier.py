@@ -7,11 +7,12 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import NEVER, Action, Array, Feedback, next_change
+from privbandit_agents.base.agent import NEVER, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import best, largest
 from privbandit_envs.changing.masks import uniform_over
 
@@ -80,7 +81,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
         if not good.all():
             warn_of_ignored()
-        masks = np.ones((len(good), self.n_labels), bool) if self.present is None else np.atleast_2d(self.present)
+        masks = np.ones((len(good), self.n_labels), bool) if self.visit.mask is None else np.atleast_2d(self.visit.mask)
         for x, labels, right, kept, here in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good, masks):
             self.learn_answers(x[kept], labels[kept], right[kept], here[kept])
             self.users += len(right)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Fraction
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 from privbandit_envs.changing.masks import uniform_over
@@ -49,6 +49,6 @@ class EpsilonGreedy(RidgeAgent[GreedySettings]):
         """Return exploration / K for each arm that is present, and the rest for those of the largest estimate."""
         estimates, share = self.predict(contexts), self.config.exploration
         greedy, any_arm = (
-            uniform_over(largest(values, self.present)) for values in (estimates, np.zeros_like(estimates))
+            uniform_over(largest(values, self.visit.mask)) for values in (estimates, np.zeros_like(estimates))
         )
         return Probabilities.of((1 - share) * greedy + share * any_arm)

@@ -1,6 +1,6 @@
 """Greedy assortments: the yardstick of exploration."""
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.baselines.mnl import MNLAgent, MNLSettings
 
 

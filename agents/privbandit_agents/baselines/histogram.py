@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, Labels, in_unit_cube
 from privbandit_agents.base.settings import CountUpTo
+from privbandit_agents.base.spaces import Array, Space
 from privbandit_agents.base.ties import largest
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 

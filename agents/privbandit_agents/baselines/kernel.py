@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.kernels import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
 from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import Array
 
 CHOSEN: dict[bytes, tuple[float, float]] = {}
 """Width and ridge that public rows chose, by a digest of the rows."""

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import Floats, learnable, played
+from privbandit_agents.base.agent import Agent, next_change
+from privbandit_agents.base.arms import Floats, learnable
+from privbandit_agents.base.records import played
 from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
 from privbandit_agents.base.settings import Count, Growth, Positive, Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback, arms_with_features
 from privbandit_agents.base.ties import best
 
 

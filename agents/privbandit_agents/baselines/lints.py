@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg.blas import dtrmv
 from scipy.linalg.lapack import dpstrf
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import best
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from privbandit_agents.base.agent import Action, Array, Feedback, next_change
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import AtLeast, Count, NonNegative
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import best
-from privbandit_agents.base.turns import Answer
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 
 ZERO = np.zeros(1)  # a number would be made an array for every user
@@ -86,9 +86,6 @@ class LinUCB(RidgeAgent[Config]):
             self.newer.add(*self._rows(contexts, arms, rewards))
             self._count(len(rewards))
         return None
-
-    def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        return super().serve_in_turn(contexts, answer) if self.config.at_once else None
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

@@ -5,9 +5,9 @@ As implemented in scikit-learn: Fabian Pedregosa et al., "Scikit-learn: Machine 
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
 from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import Array
 
 
 class LogisticPublic(PublicLabelAgent[Settings]):

@@ -6,11 +6,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, assortments, next_change
+from privbandit_agents.base.agent import Agent, next_change
 from privbandit_agents.base.choices import Choices, Floats, LaidOut, best_sets, lay_out, random_sets, sizes
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import KEPT_BYTES, blocks
 from privbandit_agents.base.settings import Growth, Positive, Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback, assortments
 
 
 @dataclass(frozen=True)

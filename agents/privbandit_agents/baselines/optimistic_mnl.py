@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Count, NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.baselines.mnl import MNLAgent, MNLSettings
 
 

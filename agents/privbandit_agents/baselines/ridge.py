@@ -2,16 +2,15 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from scipy.linalg.blas import ddot, dger
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, Space, arms_or_context, n_arms, no_context
-from privbandit_agents.base.arms import played
-from privbandit_agents.base.records import warn_of_ignored
+from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.records import played, warn_of_ignored
 from privbandit_agents.base.settings import Positive, Settings
-from privbandit_agents.base.turns import Answer, InTurn
+from privbandit_agents.base.spaces import Action, Array, Feedback, Space, arms_or_context, n_arms, no_context
 from privbandit_agents.privacy.vectors import LIMIT
 
 NOTHING = (None, np.empty(0), np.empty(0))
@@ -44,6 +43,9 @@ class Ridge:
         groups: G, regressions that share nothing.
     """
 
+    limit: ClassVar[float] = LIMIT
+    """The largest |reward| and |x| that are learned from."""
+
     def __init__(self, dim: int, ridge: float, groups: int = 1) -> None:
         self.matrices: Array = np.zeros((groups, dim, dim + 1))
         self.matrices[:, np.arange(dim), np.arange(dim)] = 1 / ridge
@@ -61,28 +63,28 @@ class Ridge:
 
     def learn(self, x: Array, scored: Array, reward: float, group: int = 0) -> None:
         """Add one observation, given its ``score``; ``scored`` is overwritten. Unusable observations are ignored."""
-        if not (abs(reward) <= LIMIT and ddot(x, x) <= LIMIT**2):  # that of numpy warns of what overflows
+        if not (abs(reward) <= self.limit and ddot(x, x) <= self.limit**2):  # that of numpy warns of what overflows
             warn_of_ignored()
             return
-        add(self.matrices[group].T, x, scored, scored[:-1], reward)
+        self.add(self.matrices[group].T, x, scored, scored[:-1], reward)
+
+    @staticmethod
+    def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float) -> None:
+        """Add a usable observation to M, which is given as its transpose, in place.
+
+        Args:
+            matrix: the transpose of M.
+            x: shape (d,).
+            scored: x M, which is overwritten.
+            direction: a view of ``scored`` without its last number.
+            reward: of x.
+        """
+        scored[-1] -= reward
+        gain = -1.0 / (1.0 + float(direction.dot(x)))
+        dger(gain, scored, direction, 1, 1, matrix, 1, 1, 1)  # a = matrix, overwritten; names would cost a microsecond
 
 
-def add(matrix: Array, x: Array, scored: Array, direction: Array, reward: float) -> None:
-    """Add a usable observation to M, which is given as its transpose, in place.
-
-    Args:
-        matrix: the transpose of M.
-        x: shape (d,).
-        scored: x M, which is overwritten.
-        direction: a view of ``scored`` without its last number.
-        reward: of x.
-    """
-    scored[-1] -= reward
-    gain = -1.0 / (1.0 + float(direction.dot(x)))
-    dger(gain, scored, direction, 1, 1, matrix, 1, 1, 1)  # a = matrix, overwritten; names would cost a microsecond
-
-
-class RidgeAgent(InTurn, Agent[R]):
+class RidgeAgent(Agent[R]):
     """An agent that keeps a Ridge over the features of the arms it plays; a subclass decides how to choose.
 
     Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1).
@@ -141,21 +143,6 @@ class RidgeAgent(InTurn, Agent[R]):
             for x, group, reward in zip(*self.observed(contexts, arms), rewards.tolist(), strict=True):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
 
-    def serve_in_turn(self, contexts: Array, answer: Answer) -> Array | None:
-        self.forget()
-        arms, random = np.empty(len(contexts), np.intp), self.draw(len(contexts))
-        turn, choose = Turn(self, all_near(contexts)), self.choose
-        score, learn, (directions, estimates) = turn.score, turn.learn, turn.parts
-        most = 64  # users whose features are laid out at once, to stay in cache
-        with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, len(contexts), most):
-                features = self.features(contexts[first : first + most])
-                for user, x in enumerate(features, first):
-                    score(x)
-                    arms[user] = arm = int(choose(x, directions, estimates, None if random is None else random[user]))
-                    learn(x, arm, answer(user, arm))
-        return arms
-
     def predict(self, contexts: Array) -> Array:
         return self.scored(self.features(contexts))[..., -1]
 
@@ -188,44 +175,3 @@ class RidgeAgent(InTurn, Agent[R]):
             return played(features, arms), [0] * len(arms)
         exists = played(np.ones((len(arms), self.n_arms, 1)), arms)
         return features[:, 0] * exists, np.where(exists[:, 0], arms, 0).astype(int).tolist()
-
-
-def all_near(contexts: Array) -> bool:
-    """Return whether records with these contexts can be learned from whatever arm is played."""
-    farthest = max(float(contexts.max()), -float(contexts.min()), 1.0)
-    return bool(contexts[0].size * farthest <= LIMIT)
-
-
-class Turn:
-    """One user after the other, in reused arrays: the results of the loop, by the same products.
-
-    Args:
-        agent: its regressions learn.
-        near: whether every context can be learned from; else each is looked at.
-    """
-
-    def __init__(self, agent: RidgeAgent[Any], near: bool) -> None:
-        self.near = near
-        self.shared, self.matrices = agent.shared_context, agent.regression.matrices
-        self.by_group = [matrix.T for matrix in self.matrices]
-        self.products = np.empty((agent.n_arms, 1, agent.dim + 1))
-        self.scored = self.products[:, 0]
-        self.parts = self.scored[:, :-1], self.scored[:, -1]
-        self.rows = [(row, row[:-1]) for row in self.scored]
-
-    def score(self, x: Array) -> None:
-        """Write directions (K, d) and estimates (K,) of one user's features into ``parts``."""
-        if self.shared:
-            np.matmul(x, self.matrices, out=self.products)
-        else:
-            x.dot(self.matrices[0], self.scored)
-
-    def learn(self, x: Array, arm: int, reward: float) -> None:
-        """Add the reward of the user who was scored last, if it is usable."""
-        played = x[0 if self.shared else arm]
-        if not (abs(reward) <= LIMIT and (self.near or played.dot(played) <= LIMIT**2)):
-            warn_of_ignored()
-        elif self.shared:
-            add(self.by_group[arm], played, *self.rows[arm], reward)
-        else:
-            add(self.by_group[0], played, *self.rows[arm], reward)

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import KEPT_BYTES, Rows
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import largest
 from privbandit_agents.baselines.classifier import RefitSettings, RefittingLabelAgent
 

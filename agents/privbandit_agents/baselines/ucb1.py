@@ -10,10 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback, n_arms, next_change, no_context
+from privbandit_agents.base.agent import Agent, next_change
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, NonNegative, Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
 from privbandit_agents.base.ties import best, floor
 from privbandit_agents.privacy.vectors import LIMIT
 

@@ -5,10 +5,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import (
-    NEVER,
+from privbandit_agents.base.agent import NEVER, Agent
+from privbandit_agents.base.choices import random_sets
+from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
+from privbandit_agents.base.rows import uniforms_per_user
+from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import (
     Action,
-    Agent,
     Array,
     Feedback,
     Space,
@@ -17,10 +20,6 @@ from privbandit_agents.base.agent import (
     n_arms,
     no_context,
 )
-from privbandit_agents.base.choices import random_sets
-from privbandit_agents.base.law import DRAWS, Probabilities, uniform_propensity
-from privbandit_agents.base.rows import uniforms_per_user
-from privbandit_agents.base.settings import Settings
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
 
@@ -36,15 +35,15 @@ class Uniform(Agent[Settings]):
     def select_action(self, context: Array) -> Action:
         if isinstance(self.action_space, Assortments):
             return random_sets(self.rng, context, self.action_space.capacity)
-        if self.present is not None:
+        if self.visit.mask is not None:
             keys = uniforms_per_user(self.rng, context, self.context_shape, n_arms(self.action_space))
-            return np.asarray(np.where(self.present, keys, -1).argmax(axis=-1))
+            return np.asarray(np.where(self.visit.mask, keys, -1).argmax(axis=-1))
         arms = uniforms_per_user(self.rng, context, self.context_shape) * n_arms(self.action_space)
         return arms.astype(int) if arms.ndim else int(arms)
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         shape = len(contexts), n_arms(self.action_space)
-        return Probabilities.of(uniform_over(np.ones(shape, bool) if self.present is None else self.present))
+        return Probabilities.of(uniform_over(np.ones(shape, bool) if self.visit.mask is None else self.visit.mask))
 
     def propensities(
         self,

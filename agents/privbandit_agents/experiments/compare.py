@@ -85,8 +85,8 @@ def compare(
             raise ValueError(" ".join(sentences(failures)))
         frame = as_frame(list(results.values()))
         told = frame.select("agent", "config", "label").iter_rows()
-        labels = [called.get((agent, config), label) for agent, config, label in told]
-        frame = frame.with_columns(pl.Series("label", labels, pl.String))
+        texts = [called.get((agent, config), label) for agent, config, label in told]
+        frame = frame.with_columns(pl.Series("label", texts, pl.String))
     ranking = ranks(frame).filter(pl.col("horizon").is_not_null()).select("env", "horizon", "label", "rank")
     ranked = frame.join(ranking, on=["env", "horizon", "label"], how="left", maintain_order="left")
     order = ["env", "horizon", pl.col("notion") == "none", "rank", "seed", "checkpoint"]

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from privbandit_agents.base.agent import RECORD, Guarantee
-from privbandit_agents.base.reports import Arithmetic
+from privbandit_agents.base.guarantee import RECORD, Arithmetic, Guarantee
 from privbandit_agents.base.settings import Budget, Open01, PrivateSettings
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, gaussian_mu
 from privbandit_agents.privacy.accounting.ledger import Ledger

@@ -7,11 +7,12 @@ from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Space, n_arms, next_change
+from privbandit_agents.base.agent import next_change, refuse_people
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.local import Inputs
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
+from privbandit_agents.base.spaces import Action, Array, Feedback, Space, n_arms
 from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.local.sums import SummedReports
 
@@ -129,7 +130,7 @@ class LocalLabelAgent(LabelAgent[S], SummedReports[S]):
     # on the server
 
     def learn_labels(self, contexts: Array, labels: Labels, aggregate: bool = False) -> None:
-        self.refuse_people()
+        refuse_people(self)
         x, known = self.labelled(contexts, labels)
         self.pay(len(known))
         self.take(self.rows(x), known, aggregate)

@@ -2,18 +2,56 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Guarantee, LocalAgent
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Device, Inputs, arithmetic_of
+from privbandit_agents.base.guarantee import Guarantee, arithmetic_of
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Inputs, LocalAgent, Randomizer
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import PrivateSettings
+from privbandit_agents.base.spaces import Action, Array, Feedback
+from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.randomizers.randomizer import dense
 
 P = TypeVar("P", bound=PrivateSettings)
+
+
+class Device(Randomizer, Protocol):
+    """A randomizer whose reports are added up: ``LocalRandomizer``, ``GaussianReport`` or ``NoisyProducts``."""
+
+    @property
+    def cost(self) -> Cost:
+        """What one report costs."""
+
+    @property
+    def cells(self) -> int:
+        """M."""
+
+    @property
+    def entries(self) -> int:
+        """How many numbers an estimate has."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise in a coordinate of an estimate."""
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        """Whether sums of estimates are drawn at once; ``"normal"``: from their normal limit."""
+
+    @property
+    def fewest_summed(self) -> float:
+        """From how many users on ``total`` of one user an input may stand for their reports; infinity: never."""
+
+    def estimate(self, reports: Array) -> NDArray[np.float64]:
+        """Return unbiased estimates, one row a report."""
+
+    def total(self, cells: Array, vectors: Any, rng: Generator, counts: Array | None = None) -> NDArray[np.float64]:
+        """Draw the sum of the estimates at once, of one user an input, or of ``counts[i]``: for simulation."""
 
 
 class SummedReports(LocalAgent[P, Array]):

@@ -23,7 +23,8 @@ import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, AnyAgent, Array
+from privbandit_agents.base.agent import Agent, AnyAgent
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.logs.record import Log, canonical
 from privbandit_agents.privacy._validate import failure
 from privbandit_envs.changing.masks import Masks

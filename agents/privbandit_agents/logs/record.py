@@ -18,10 +18,10 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array, n_arms
+from privbandit_agents.base.agent import AnyAgent, AnyEnv, LearningAgent
 from privbandit_agents.base.law import DRAWS, uniform_propensity
-from privbandit_agents.base.learning import AnyEnv, LearningAgent
 from privbandit_agents.base.records import in_floats
+from privbandit_agents.base.spaces import Array, n_arms
 from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of

@@ -24,7 +24,8 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.logs.estimates import Estimate, Steps, crossed, dr, interval, largest_weight
 from privbandit_agents.logs.record import Log
 from privbandit_envs import ArmProblem, BanditEnv, register

@@ -19,8 +19,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams
 
-from privbandit_agents.base.agent import AnyAgent
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import AnyAgent, LearningAgent
 from privbandit_envs.validate import count, reported
 from privbandit_envs.wrappers import RegretCurve
 

@@ -12,13 +12,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Agent, AnyAgent, Array, LocalAgent
-from privbandit_agents.base.arms import played
-from privbandit_agents.base.learning import AnyEnv, LearningAgent
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.people import Seen
-from privbandit_agents.base.present import choose_present, seen_by
-from privbandit_agents.base.turns import InTurn, serves_in_turn
-from privbandit_agents.playing.ahead import in_order
+from privbandit_agents.base.present import alone, choose_present, seen_by, serving
+from privbandit_agents.base.records import played
+from privbandit_agents.base.spaces import Array
+from privbandit_agents.playing.ahead import Serve, served_in_order
 from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo.registry import spaces_of, units_of
 from privbandit_envs import BanditEnv
@@ -338,8 +338,7 @@ def play_blocks(
     largest = users_at_once(context)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_turn = agent.people_seen is None and not env.masked and agent.units is None
-    in_turn = in_turn and (serves_in_turn(agent) or isinstance(agent, LocalAgent))
+    in_order = None if env.masked or agent.units is not None else served_in_order(agent)
     waiting = Waiting()
     left, noted, people = horizon - curve.users, curve.passed, None
     while left:
@@ -362,17 +361,16 @@ def play_blocks(
             served = env.serve(actions)
             curve.extend(served.regret, served.reward)
             if by_sums and isinstance(agent, LocalAgent) and frozen >= agent.fewest_summed:
-                agent.present = masks
-                agent.update_counts(contexts, actions, served.feedback)
-                agent.present = None
+                with serving(agent, masks):
+                    agent.update_counts(contexts, actions, served.feedback)
                 curve.counted += frozen
             else:
                 learn(agent, contexts, actions, served.feedback, masks, people)
             left -= frozen
             if left:
                 context = env.upcoming(1)[0]
-        elif in_turn and (served_in_turn := serve_in_turn(env, agent, curve, left)):
-            left -= served_in_turn
+        elif in_order is not None and (done := serve_in_order(env, agent, curve, left, in_order)):
+            left -= done
             if left:
                 context = env.upcoming(1)[0]
         else:
@@ -404,47 +402,32 @@ def frozen_visits(env: BanditEnv, seen: Seen, records: int, most: int) -> NDArra
 
 def choose(agent: AnyAgent, context: Array, mask: NDArray[Any] | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose for one user or for n; return the contexts as it saw them, and the actions."""
-    if agent.people_seen is not None:
-        agent.person = person
+    alone(agent)
     if mask is not None:
-        seen, chosen = choose_present(agent, context, mask)
-    else:
-        seen = agent.contexts_of(context)
-        chosen = agent.select_action(seen)
-    if agent.people_seen is not None:
-        agent.person = None
-    return seen, chosen
+        return choose_present(agent, context, mask, person)
+    seen = agent.contexts_of(context)
+    with nullcontext() if agent.people_seen is None else serving(agent, None, person):
+        return seen, agent.select_action(seen)
 
 
 def learn(
     agent: AnyAgent, context: Array, action: Any, feedback: Any, mask: NDArray[Any] | None, person: object = None
 ) -> None:
     """Let an agent learn from one user or from n, who were served by a mask or by None."""
-    agent.present = mask
-    if agent.people_seen is None:
-        agent.update(context, action, feedback)
-    else:
-        agent.update(context, action, feedback, person)  # type: ignore[call-arg]
-    agent.present = None
+    alone(agent)
+    with nullcontext() if mask is None else serving(agent, mask):
+        if agent.people_seen is None:
+            agent.update(context, action, feedback)
+        else:
+            agent.update(context, action, feedback, person)  # type: ignore[call-arg]
 
 
-def serve_in_turn(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int) -> int:
-    """Serve a block's users in order, as an agent can; return how many were served, 0 if the loop must be run.
-
-    An agent without privacy serves them by itself. Of one that is locally private only reports reach the server.
-    """
+def serve_in_order(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, most: int, serve: Serve) -> int:
+    """Serve a block's users in order; return how many were served, 0 if the loop must be run."""
     contexts, rewards = env.drawn()
     if rewards is None or rewards.dtype != np.float64:
         return 0
-    contexts, answer = agent.contexts_of(contexts[:most]), rewards.item
-    actions: Array | None = None
-    if isinstance(agent, InTurn):
-        actions = agent.serve_in_turn(contexts, answer)
-    elif isinstance(agent, LocalAgent) and (users := in_order(agent, contexts)) is not None:
-        actions = np.empty(len(contexts), np.intp)
-        for user in range(len(contexts)):
-            actions[user] = arm = users.choose(user)
-            users.absorb(users.randomize(user, arm, answer(user, arm)))
+    actions = serve(agent, agent.contexts_of(contexts[:most]), rewards.item)
     if actions is None:
         return 0
     served = env.serve(actions)

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import Agent, AnyAgent
-from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv
 from privbandit_agents.playing.former import is_former, renewed
 from privbandit_agents.zoo.reading import ForeignModule, reading
 from privbandit_agents.zoo.registry import built, spaces_of

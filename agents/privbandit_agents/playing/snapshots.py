@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from privbandit_agents.base import state
-from privbandit_agents.base.agent import AnyAgent, Array, Devices
-from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.base.agent import AnyAgent, AnyEnv
+from privbandit_agents.base.local import Devices
+from privbandit_agents.base.spaces import Array
 from privbandit_envs import BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import RegretCurve
 

@@ -8,10 +8,11 @@ from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import RECORD, SAME, Action, Array, Feedback, Guarantee, arms_or_context
 from privbandit_agents.base.arms import ArmModels, in_blocks
+from privbandit_agents.base.guarantee import RECORD, SAME, Guarantee
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, Open01, PrivateSettings
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
+from privbandit_agents.base.spaces import Action, Array, Feedback, arms_or_context
 from privbandit_agents.privacy.accounting.costs import approximate
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.moments import packed_size

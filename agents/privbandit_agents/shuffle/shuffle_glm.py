@@ -13,9 +13,10 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Array, next_change
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import optimistic_scorers
 from privbandit_agents.base.settings import NonNegative, Within
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.contributions import logistic
 from privbandit_agents.shuffle.batches import BatchSettings, ShuffleBatches
 

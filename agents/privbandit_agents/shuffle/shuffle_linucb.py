@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, next_change
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import optimistic_scorers, ridge_width
 from privbandit_agents.base.settings import Growth, NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, perturbed_ridge
 from privbandit_agents.shuffle.batches import BatchSettings, ShuffleBatches
 

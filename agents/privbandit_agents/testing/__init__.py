@@ -10,7 +10,7 @@ for one test a check.
 from functools import wraps
 from typing import Any
 
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
 from privbandit_agents.testing.noise import check_noise
 from privbandit_agents.testing.people import check_people

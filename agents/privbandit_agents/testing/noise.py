@@ -15,7 +15,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.views.transcript import crowd, transcript
-from privbandit_agents.base.agent import CentralAgent
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.selection import Chosen, GumbelTopK

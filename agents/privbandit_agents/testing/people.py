@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import Devices
+from privbandit_agents.base.local import Devices
 from privbandit_agents.base.people import Seen
 from privbandit_agents.testing.loops import check_frozen
 from privbandit_agents.testing.runs import again, differing, environment, same_state

@@ -9,7 +9,8 @@ import numpy as np
 from privbandit_agents.audits.claims import Claim
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.testing.replay import NotSeen
 from privbandit_agents.testing.runs import environment, run, said_by

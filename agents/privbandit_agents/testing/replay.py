@@ -20,7 +20,9 @@ from privbandit_agents.audits.pairs.records import Record, Records
 from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.audits.views.reports import encoded, numbers
 from privbandit_agents.audits.views.transcript import transcript
-from privbandit_agents.base.agent import AnyAgent, Array, CentralAgent
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.testing.outside import kept_outside, same_outside
 from privbandit_agents.testing.runs import environment

@@ -10,9 +10,10 @@ import numpy as np
 
 from privbandit_agents.audits.pairs.records import Record
 from privbandit_agents.audits.views.reports import encoded, pieces
-from privbandit_agents.base.agent import AnyAgent, LocalAgent
+from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.labels import LabelAgent
-from privbandit_agents.base.reports import Array, Inputs, Randomizer
+from privbandit_agents.base.local import Inputs, LocalAgent, Randomizer
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.testing.runs import environment, same_parts, serve, without_generators
 from privbandit_agents.zoo.registry import make
 

@@ -12,7 +12,8 @@ import gymnasium as gym
 import privbandit_envs  # noqa: F401  (registers the environments)
 from privbandit_agents.audits.views.reports import encoded
 from privbandit_agents.audits.views.transcript import crowd
-from privbandit_agents.base.agent import AnyAgent, Devices
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.local import Devices
 from privbandit_agents.playing.play import Result, play
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.privacy.accounting.ledger import PrivacyBudgetExceeded

@@ -17,7 +17,8 @@ from numpy.random import Generator
 
 from privbandit_agents.audits.bounds.generators import generators
 from privbandit_agents.audits.views.reports import encoded, numbers, pieces
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.base.shuffling import ShuffleAgent
 from privbandit_agents.playing.saving import load, save
 from privbandit_agents.testing.outside import bytes_of, kept_outside, outside, same_outside

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.publish import Publication
+from privbandit_agents.base.central import Publication
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.mechanisms.counters import Counter
 

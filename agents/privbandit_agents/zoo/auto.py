@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium.spaces import Box
 
-from privbandit_agents.base.agent import (
-    Agent,
+from privbandit_agents.base.agent import Agent
+from privbandit_agents.base.labels import in_unit_cube
+from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
+from privbandit_agents.base.spaces import (
     PublicData,
     Space,
     arms_or_context,
@@ -19,12 +21,16 @@ from privbandit_agents.base.agent import (
     n_arms,
     no_context,
 )
-from privbandit_agents.base.labels import in_unit_cube
-from privbandit_agents.base.settings import Budget, Count, Open01, PrivateSettings
 
 
 class Auto(Agent[Any]):
     """A name for other agents: public constants decide which one ``make`` builds."""
+
+    @staticmethod
+    def plays(observation_space: Space, action_space: Space) -> str:
+        spaces = observation_space, action_space
+        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
+        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     @abstractmethod
@@ -67,12 +73,6 @@ class AutoLocal(Auto):
     """
 
     Config = LocalBudget
-
-    @staticmethod
-    def plays(observation_space: Space, action_space: Space) -> str:
-        spaces = observation_space, action_space
-        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
-        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:
@@ -131,12 +131,6 @@ class AutoJoint(Auto):
     """
 
     Config = JointBudget
-
-    @staticmethod
-    def plays(observation_space: Space, action_space: Space) -> str:
-        spaces = observation_space, action_space
-        known = not all(other(*spaces) for other in (arms_or_context, no_context, assortments))
-        return "" if known else "arms with features, their own or one context for all or none, and assortments"
 
     @classmethod
     def chosen(cls, observation_space: Space, action_space: Space, public: PublicData | None, settings: Any) -> str:

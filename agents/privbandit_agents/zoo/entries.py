@@ -218,7 +218,7 @@ AGENTS: dict[str, Entry] = {
         Promised("local", "exact", secure=True),
     ),
     "lplr": ours(
-        "local.layered.lplr:LPLR",
+        "local.layered.practical:LPLR",
         "layered private regression (Li, Simchi-Levi and Wang 2024)",
         LINEAR,
         Promised("local", "exact"),

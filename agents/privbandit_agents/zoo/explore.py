@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from privbandit_agents.base.agent import Action, Agent, AnyAgent, Array, n_arms
+from privbandit_agents.base.agent import Agent, AnyAgent, LearningAgent
 from privbandit_agents.base.choices import random_sets
 from privbandit_agents.base.law import DRAWS, Probabilities, checked, mixed, uniform_propensity
-from privbandit_agents.base.learning import LearningAgent
 from privbandit_agents.base.rows import uniforms_per_user
 from privbandit_agents.base.settings import Fraction
+from privbandit_agents.base.spaces import Action, Array, n_arms
 from privbandit_agents.zoo.entries import Entry
 from privbandit_envs.changing.masks import uniform_over
 from privbandit_envs.spaces import Assortments
@@ -50,8 +50,8 @@ class Exploring(Agent[Any]):
             sets = random_sets(self.rng_sets, context, self.action_space.capacity)
             return np.where(explores[..., None], sets, own)
         random = coins[..., 1] * n_arms(self.action_space)
-        if self.present is not None:
-            here = np.asarray(self.present, bool)
+        if self.visit.mask is not None:
+            here = np.asarray(self.visit.mask, bool)
             nth = (coins[..., 1] * here.sum(axis=-1)).astype(int)[..., None]
             random = np.take_along_axis(np.argsort(~here, axis=-1, kind="stable"), nth, axis=-1)[..., 0]
         chosen = np.where(explores, random.astype(own.dtype), own)
@@ -59,7 +59,7 @@ class Exploring(Agent[Any]):
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         own = self._own().law(contexts, draws, rng)
-        random = uniform_propensity(self.action_space) if self.present is None else uniform_over(self.present)
+        random = uniform_propensity(self.action_space) if self.visit.mask is None else uniform_over(self.visit.mask)
         return mixed(own, self.share, random)
 
     def propensities(

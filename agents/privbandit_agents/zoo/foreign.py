@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Agent, Array, Feedback
-from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.base.agent import Agent, AnyEnv
 from privbandit_agents.base.settings import Settings
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.zoo.registry import spaces_of
 
 

@@ -10,8 +10,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import Agent, AnyAgent, CentralAgent, Devices, Guarantee, PublicData, Space
-from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import Devices
+from privbandit_agents.base.spaces import PublicData, Space
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.entries import AGENTS, Entry

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
-from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent, arms_with_features
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import LocalAgent
+from privbandit_agents.base.spaces import arms_with_features
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 

@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
-from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent, arms_with_features
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import LocalAgent
+from privbandit_agents.base.spaces import arms_with_features
 from privbandit_agents.privacy.accounting.costs import Cost
 from privbandit_agents.privacy.accounting.ledger import Ledger
 
@@ -115,6 +118,16 @@ class Texts(Turns):
 
     def unpacked(self, report: Any) -> Any:
         return np.array([int(one.split()[0]) for one in report]), np.array([float(one.split()[1]) for one in report])
+
+
+class Ragged(Turns):
+    """The length of an array says the randomized answer."""
+
+    def packed(self, arms: Any, answers: Any) -> Any:
+        return [np.full(1 + int(one > 0), arm) for arm, one in zip(arms, answers, strict=True)]
+
+    def unpacked(self, report: Any) -> Any:
+        return np.array([one[0] for one in report]), np.array([len(one) - 1.0 for one in report])
 
 
 class Own(Turns):

@@ -95,6 +95,46 @@ def test_each_user_has_a_row_whatever_the_report_is() -> None:
     assert (keyed[0] != keyed[1]).any()
 
 
+def test_users_whose_reports_differ_have_other_rows() -> None:
+    """Reports of many users are encoded at once as far as they are alike."""
+    things = list(THINGS.values())
+    rows = numbers([*things, *map(copy.deepcopy, things)], 2 * len(things))
+    assert np.array_equal(rows[: len(things)], rows[len(things) :])
+    assert len(np.unique(rows, axis=0)) == len(things)
+
+
 def test_no_bytes_of_what_cannot_be_sent() -> None:
     with pytest.raises(TypeError, match="no bytes can be made of generator; send numbers, text"):
         encoded(x for x in "ab")
+
+
+@dataclasses.dataclass(slots=True)
+class SlottedBase:
+    """A part of a report that no dictionary shows."""
+
+    reward: float
+
+
+@dataclasses.dataclass
+class OnSlots(SlottedBase):
+    """A report with a dictionary and a slot."""
+
+    arm: int
+
+
+ALIKE: dict[str, list[Any]] = {
+    "integers beyond 64 bits": [2**63, 2**63 + 1, 2**64 + 1, -(2**70)],
+    "integers beyond floats": [2**53, 2**53 + 1, 2**62, 2**62 + 1, -(2**62) - 1, -(2**62)],
+    "unsigned": list(np.array([2**63, 2**63 + 1, 2**64 - 1], np.uint64)),
+    "slots of a base": [OnSlots(1.0, 5), OnSlots(77.0, 5)],
+    "units of time": [np.datetime64("2020-01-01", "D"), np.datetime64("2020-01-01T00", "h")],
+    "instants": [np.datetime64(place, "ns") for place in (2**60, 2**60 + 1)],
+}
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_values_that_floats_do_not_tell_apart_have_other_rows(kind: str) -> None:
+    things = ALIKE[kind]
+    for others in (things, [[thing, 1] for thing in things], [{"sent": thing} for thing in things]):
+        assert len({row.tobytes() for row in numbers(others, len(others))}) == len(things)
+    assert len({encoded(thing) for thing in things}) == len(things)

@@ -20,12 +20,15 @@ sys.path.pop(0)
 LINEAR = "privbandit/Linear-v0"
 QUICK = "key", "interior", "late", "says nothing"
 """Faults that the audit finds, in tests that are always run."""
+MORE = "key in the call", "clock"
+"""Faults of a kind that another one shows, too."""
 CASES = [
     pytest.param(
         kind,
         fault,
         *how,
-        marks=[pytest.mark.wide] * (how[0] == hidden.AUDIT and (kind == "Curator" or fault not in QUICK)),
+        marks=[pytest.mark.wide]
+        * (fault in MORE or (how[0] == hidden.AUDIT and (kind == "Curator" or fault not in QUICK))),
     )
     for kind, faults in (("Device", hidden.DEVICES), ("Curator", hidden.CURATORS))
     for fault, how in faults.items()

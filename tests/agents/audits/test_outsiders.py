@@ -25,7 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from privbandit_agents.audits.agents import AgentGame
-from privbandit_agents.base.agent import CentralAgent, Guarantee, LocalAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.zoo.plugins import register_agent
 

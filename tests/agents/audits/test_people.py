@@ -43,13 +43,11 @@ class Loose:
     """Hands on more than it should: the noise is that of one visit."""
 
     people_seen: Any
-    refuse: Any
     counts: type[Seen]
 
-    def first_visits(self, records: tuple[Any, ...], person: object) -> tuple[Any, ...]:
-        if type(self.people_seen) is Seen:
-            self.people_seen = self.counts(self.people_seen.most)
-        return self.people_seen.taken(records, person, self.refuse)  # type: ignore[no-any-return]
+    def begin(self) -> None:
+        self.people_seen = self.counts(self.people_seen.most)
+        super().begin()  # type: ignore[misc]
 
 
 class Forgets:

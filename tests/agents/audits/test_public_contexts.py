@@ -13,7 +13,9 @@ from commanding import invoke
 from privbandit_agents import make
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import games
-from privbandit_agents.base.agent import ONE_REWARD, SAME, Guarantee, LocalAgent, arms_with_features
+from privbandit_agents.base.guarantee import ONE_REWARD, SAME, Guarantee
+from privbandit_agents.base.local import LocalAgent
+from privbandit_agents.base.spaces import arms_with_features
 from privbandit_agents.cli import score
 from privbandit_agents.experiments.suite.records import references
 from privbandit_agents.experiments.suite.scores import Board, boards_in, scores_of

@@ -2,7 +2,8 @@ import math
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from privbandit_agents.base.arms import ArmModels, best_arm, in_blocks, optimistic_scorer, played, with_intercept
+from privbandit_agents.base.arms import ArmModels, best_arm, in_blocks, optimistic_scorer, with_intercept
+from privbandit_agents.base.records import played
 from privbandit_agents.base.ties import Ties
 
 

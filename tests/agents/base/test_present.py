@@ -1,6 +1,8 @@
 """Arms that come and go: the world draws masks and holds to them, and every agent that plays arms respects them."""
 
+import copy
 import json
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -8,8 +10,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.base.learning import LearningAgent
-from privbandit_agents.base.present import choose_present
+from privbandit_agents.base.agent import LearningAgent
+from privbandit_agents.base.present import Visit, choose_present, serving
+from privbandit_agents.playing.play import choose, learn
 from privbandit_agents.zoo.auto import Auto
 from privbandit_agents.zoo.registry import can_play
 
@@ -142,7 +145,7 @@ CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case f
 
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
-@pytest.mark.filterwarnings("ignore::privbandit_agents.base.agent.UnprovenCalibration")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")
 def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     """In blocks and by steps alike; the world raises an error for any other arm."""
     results = []
@@ -175,7 +178,7 @@ def test_uniform_play_is_uniform_over_the_arms_that_are_present() -> None:
     _, arms = choose_present(agent, np.zeros((6000, 4, 2)), masks)
     counts = np.bincount(np.asarray(arms), minlength=4)
     assert counts[1] == 0 and (np.abs(counts[[0, 2, 3]] - 2000) < 5 * np.sqrt(6000 * 2 / 9)).all()
-    assert agent.present is None and "present" not in str(agent.state())
+    assert agent.visit == (None, None) and "visit" not in str(agent.state())
 
 
 @pytest.mark.wide
@@ -217,31 +220,36 @@ def test_weights_of_right_answers_know_which_labels_are_played_for_an_absent_gue
 
 
 @pytest.mark.parametrize("name", ["jdp-linucb", "ldp-greedy", "lpct"])
-@pytest.mark.parametrize("kept", ["floats", "a flag", "booleans of another length", "a list"])
-def test_an_agent_that_keeps_something_else_as_present_is_refused(name: str, kept: str) -> None:
-    env = gym.make(**(WORLDS[2] if name == "lpct" else WORLDS[0]))
-    arms = env.action_space.n  # type: ignore[attr-defined]
-    value: Any = {
-        "floats": np.full(arms, 0.5), "a flag": True, "a list": [1] * arms, "booleans of another length": np.eye(9) > 0,
-    }[kept]  # fmt: skip
-    agent = make(name, env, seed=0)
+def test_an_agent_that_keeps_something_else_as_the_visit_is_refused(name: str) -> None:
+    """Where masks come with visits; who is served is public, and what an agent keeps may not be."""
+    kind = AGENTS[name].load()
 
-    class Own(type(agent)):  # type: ignore[misc]
+    class Own(kind):  # type: ignore[misc, valid-type]
         def frozen_rounds(self) -> int:
-            self.present = value
+            self.visit = 0
             return 1
 
+    env = gym.make(**(WORLDS[2] if name == "lpct" else WORLDS[0]), horizon=10, available=0.5)
+    agent = make(name, env, seed=0)
     public = (env.unwrapped.public_data,) if agent.uses_public_data else ()  # type: ignore[attr-defined]
     own = Own(agent.observation_space, agent.action_space, agent.config, None, *public)
-    with pytest.raises(TypeError, match=r"Own\.present belongs to the base class"):
+    with pytest.raises(TypeError, match=r"Own\.visit belongs to the base class"):
         play(env, own, 10, seed=0)
-    assert agent.present is None
-    agent.present = np.ones(arms, bool)  # as `play` does
 
 
-def test_a_class_that_defines_present_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Own\.present belongs to the base class"):
-        type("Own", (AGENTS["jdp-linucb"].load(),), {"present": 0.5})
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
+def test_nobody_is_served_after_an_interrupt(raised: type[BaseException]) -> None:
+    """The mask and the person of a visit that was interrupted are not those of the next one."""
+    env = gym.make(**WORLDS[0])
+    agent: Any = make("ldp-greedy", env, seed=0, people=5)
+    mask = np.array([[True] + [False] * (int(agent.action_space.n) - 1)])
+    with pytest.raises(raised), serving(agent, mask, np.array([3])):
+        assert agent.visit.mask is agent.ties.present is mask and agent.visit.person == 3
+        with serving(agent):
+            assert agent.visit == (None, None) and agent.ties.present is None
+        assert agent.ties.present is mask
+        raise raised
+    assert agent.visit == (None, None) and agent.ties.present is None
 
 
 @pytest.mark.parametrize("name", ["jdp-linucb", "shuffle-linucb", "dp-dqn", "ldp-clicks"])
@@ -255,3 +263,19 @@ def test_private_agents_play_the_best_arm_that_is_present_of_those_that_share_a_
             config = {} if other == "uniform" else {"epsilon": 1000.0}
             regret[other] += float(play(env, make(other, env, seed=seed, **config), seed=seed).regret[-1])
     assert regret[name] < (0.6 if name == "ldp-clicks" else 0.25) * regret["uniform"]  # public arms cost regret
+
+
+def test_a_visit_that_an_interrupt_kept_ends_with_the_next() -> None:
+    env = gym.make(LINEAR, n_arms=3, dim=2, horizon=100)
+    agent = make("linucb", env, seed=0)
+    contexts, mask = np.zeros((60, 3, 2)), np.array([True, False, False])
+    kept = serving(agent, mask, 7)
+    kept.__enter__()
+    twin = copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))
+    assert all(one.visit == Visit() and one.ties.present is None for one in twin)
+    assert set(choose(agent, contexts, None)[1].tolist()) == {0, 1, 2} and agent.visit == Visit()
+    with serving(agent, mask):
+        kept = serving(agent, ~mask)
+    kept.__exit__(None, None, None)
+    learn(agent, contexts[0], 0, 0.5, None)
+    assert agent.visit == Visit() and agent.ties.present is None

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.base.publish import Publisher
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.settings import ranges
 from privbandit_agents.testing.watchers import Writer
 from privbandit_agents.zoo.auto import Auto
@@ -62,12 +62,12 @@ def run(name: str, users: int, **settings: Any) -> int:
     env = world(name, users)
     agent = make(name, env, seed=1, **settings)
     writer = Writer()
-    if isinstance(agent, Publisher):
+    if isinstance(agent, CentralAgent):
         agent.watcher = writer
     play(env, agent, seed=1)
     for key, part in agent.state()[0].items():
         assert part.dtype.kind != "f" or np.isfinite(part).all(), f"{name} with {settings}: {key} is not finite"
-    return len(writer.notes) if isinstance(agent, Publisher) else users
+    return len(writer.notes) if isinstance(agent, CentralAgent) else users
 
 
 @pytest.mark.parametrize("name", PRIVATE)

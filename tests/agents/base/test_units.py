@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 from privbandit_agents import AGENTS, load, make, play, save
-from privbandit_agents.base.agent import CentralAgent, Devices
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import Devices
 from privbandit_agents.zoo.registry import can_play
 
 from privbandit_envs import Assortments, Units

@@ -283,8 +283,8 @@ def test_exit_codes(
     assert found == code and ("statement 0" in shown) == (scale == "paper")
     assert ("decide nothing" in " ".join(shown.split())) == (shown.count("\n") < 4) == (scale == "smoke")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "regret.png", "results.csv", "results.parquet", "table.csv", "table.md", "tensorboard",
-        "tensorboard-trials", "verdicts.csv", "verdicts.md",
+        "regret.png", "results.csv", "results.parquet", "table.csv", "table.md", "table.tex", "tensorboard",
+        "tensorboard-trials", "verdicts.csv", "verdicts.md", "verdicts.tex",
     }  # fmt: skip
 
 

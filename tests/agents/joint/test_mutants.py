@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from privbandit_agents.base.publish import Publisher
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.joint.assortments import dpmnl
 from privbandit_agents.joint.assortments.newton_mnl import NewtonMNL
 from privbandit_agents.joint.assortments.private_cov import PrivateCov
@@ -268,8 +268,8 @@ def one_more_call_than_is_paid_for(patch: Patch) -> None:
 
 
 def nothing_in_the_ledger(patch: Patch) -> None:
-    publish = Publisher.publish
-    patch.setattr(Publisher, "publish", lambda self, m, e, d, cost, group: publish(self, m, e, d, None, group))
+    publish = CentralAgent.publish
+    patch.setattr(CentralAgent, "publish", lambda self, m, e, d, cost, group: publish(self, m, e, d, None, group))
 
 
 def two_terms_for_a_user(patch: Patch) -> None:
@@ -374,7 +374,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
     "*-dpmnl-*",
     "*-private-pursuit-*",
     "the_window_before_*",
-    "less_noise_in_the_counter-[ds]*",
+    "less_noise_in_the_counter-[drs]*",
+    "less_noise_than_the_scale-[dr]*",
+    "the_same_noise_for_every_seed-r*",
+    "no_noise_in_one_coordinate-d*",
     "rewards_added_up-*",
 )
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ SOURCE = """
 from dataclasses import dataclass
 import numpy as np
 from privbandit_agents import CentralAgent, Guarantee, Ledger
-from privbandit_agents.base.agent import arms_with_features
+from privbandit_agents.base.spaces import arms_with_features
 from privbandit_agents.base.settings import Budget, Settings
 from privbandit_agents.privacy import pure
 
@@ -153,7 +153,7 @@ def test_an_honest_stranger_passes_the_suite() -> None:
 
 
 @pytest.mark.parametrize("config", [{"epsilon": np.inf}, {"calibration": "published", "epsilon": 1.0}])
-@pytest.mark.filterwarnings("ignore::privbandit_agents.base.agent.UnprovenCalibration")
+@pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")
 def test_what_promises_nothing_is_not_held_against_it(config: dict[str, Any]) -> None:
     check_replay("fliphat", LINEAR, 60, config)
     check_noise("fliphat", LINEAR, 60, config)

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, LocalAgent, make, play
-from privbandit_agents.base.agent import CentralAgent
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.privacy import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.zoo.registry import can_play
 

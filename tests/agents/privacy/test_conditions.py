@@ -10,7 +10,8 @@ from given import classification, clipped_derivatives
 from privbandit_agents import make
 from privbandit_agents.audits.games.servers import three_labels
 from privbandit_agents.audits.registry import private_agents
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.local import LocalAgent
 from privbandit_agents.privacy.accounting.costs import pure, zcdp
 from privbandit_agents.privacy.accounting.ledger import Ledger, PrivacyBudgetExceeded
 from privbandit_agents.privacy.mechanisms.counters import SquareRootToeplitz

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from privbandit_agents import AGENTS, Agent, Guarantee, Ledger, LocalAgent, Settings, register_agent
-from privbandit_agents.base.agent import Action, Array
+from privbandit_agents.base.spaces import Action, Array
 from privbandit_agents.testing import check_agent
 from privbandit_agents.testing.runs import said_by
 from privbandit_agents.zoo.entries import Entry

@@ -18,7 +18,7 @@ WORLDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*:privbandit_agents.base.agent.UnprovenCalibration")
+@pytest.mark.filterwarnings("ignore:.*:privbandit_agents.base.guarantee.UnprovenCalibration")
 @pytest.mark.parametrize("world", [*WORLDS, pytest.param("Classification-v0", marks=pytest.mark.wide)])
 def test_predict_is_a_number_for_every_arm_or_none(world: str) -> None:
     env: Any = gym.make(f"privbandit/{world}", horizon=100, **WORLDS.get(world, {})).unwrapped

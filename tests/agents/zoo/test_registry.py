@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, load, make, play, register_agent, save
-from privbandit_agents.base.agent import UnprovenCalibration
+from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.base.state import read, restore_into, state_of, write
 from privbandit_agents.zoo.auto import AutoJoint, AutoLocal
 from privbandit_agents.zoo.entries import FAMILIES, preset_of, shelves

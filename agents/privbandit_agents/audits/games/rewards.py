@@ -9,7 +9,7 @@ import numpy as np
 from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.games.counters import Decoder
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.mechanisms.counters import Counter
 
 DIM, CANARIES = 8, 16

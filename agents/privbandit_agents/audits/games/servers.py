@@ -17,8 +17,9 @@ from privbandit_agents.audits.agents import AgentGame
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import WORLD_HORIZON, WORLDS, Pair, drawn
 from privbandit_agents.audits.pairs.scenes import arms, local_pairs
-from privbandit_agents.base.agent import NEVER, labels_of_contexts
+from privbandit_agents.base.agent import NEVER
 from privbandit_agents.base.labels import Labels
+from privbandit_agents.base.spaces import labels_of_contexts
 from privbandit_agents.zoo.registry import can_play, make, spaces_of
 from privbandit_envs import from_table
 

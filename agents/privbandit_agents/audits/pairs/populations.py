@@ -10,7 +10,8 @@ import numpy as np
 
 from privbandit_agents.audits.pairs.records import BEYOND, Records, actions, answers, corners, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
-from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.spaces import Array
 from privbandit_envs.spaces import Assortments
 
 OPPOSITE = (

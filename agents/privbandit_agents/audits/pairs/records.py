@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.zoo.registry import can_play
 from privbandit_envs.spaces import Assortments
 

@@ -10,7 +10,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from privbandit_agents.audits.pairs.records import BEYOND, Pair, Records, answered, corners, pairs
-from privbandit_agents.base.agent import AnyAgent, Array
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.spaces import Array
 from privbandit_envs.spaces import Assortments
 
 WILD = (BEYOND, 1e200, math.inf)

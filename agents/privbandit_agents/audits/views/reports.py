@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privbandit_agents.audits.claims import Floats
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 
 PLAIN = "__new__", "__reduce_ex__", "__reduce__", "__getstate__"  # of a class whose attributes are all it keeps
 CUT = 8.0  # features of a classifier are cut at this number of standard deviations
@@ -59,7 +59,8 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
             return
         # all items at once, which takes less time
         first, items, many = thing[0], [items_of(item) for item in thing], np.zeros(0, object)
-        if isinstance(first, int | float | np.generic) or type(first) is np.ndarray:
+        wide = isinstance(first, int) and not all(-(2**63) <= item < 2**63 for item in thing)  # no array holds them
+        if not wide and (isinstance(first, int | float | np.generic) or type(first) is np.ndarray):
             many = np.array(thing)
         yield f"{kind} {type(first)} {len(items[0] or ())} {many.dtype} {many.shape[1:]}".encode()
         if many.dtype.kind in "biufcmM":
@@ -109,17 +110,19 @@ def items_of(thing: Any) -> Sequence[Any] | None:
     if isinstance(thing, list | tuple):
         return thing
     kind = type(thing)
-    if is_dataclass(kind) and hasattr(thing, "__dict__") and all(getattr(kind, k) is getattr(object, k) for k in PLAIN):
+    slots = any(getattr(base, "__slots__", ()) for base in kind.__mro__)
+    plain = is_dataclass(kind) and not slots and all(getattr(kind, name) is getattr(object, name) for name in PLAIN)
+    if plain and hasattr(thing, "__dict__"):
         thing = vars(thing)
     return [part for pair in thing.items() for part in pair] if isinstance(thing, Mapping) else None
 
 
 def outline(thing: Any) -> object:
     """Return what things have in common that can be encoded at once: type, and keys, length, or dtype and shape."""
-    if isinstance(thing, np.ndarray):
+    if isinstance(thing, np.ndarray | np.generic):
         return type(thing), thing.dtype.str, thing.shape
-    items = None if isinstance(thing, str | int | float | np.generic) else items_of(thing)
-    return type(thing), items and len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
+    items = () if isinstance(thing, str | int | float | np.generic) else items_of(thing) or ()
+    return type(thing), len(items), repr([*thing]) if isinstance(thing, Mapping) else ""
 
 
 def numbers(report: object, users: int = 1) -> Floats:
@@ -149,6 +152,8 @@ def read(values: Array) -> Floats:
     """
     if values.dtype.kind in "cmM":
         values = values[..., None].view(np.int64 if values.dtype.kind in "mM" else values.real.dtype)
+    if values.dtype.kind in "iu" and ((values > 2**53) | (values < -(2**53))).any():
+        values = np.stack([values.astype(np.float64), (values & 0xFFFFFFFF).astype(np.float64)], axis=-1)
     found, far = values.astype(np.float64), 1e30  # no sum of squares overflows
     size = np.abs(found)
     if not (size <= far).all():

@@ -8,8 +8,8 @@ import numpy as np
 from privbandit_agents.audits.claims import Floats
 from privbandit_agents.audits.pairs.records import USERS_A_RUN, Records
 from privbandit_agents.audits.views.reports import numbers
-from privbandit_agents.base.agent import Array
-from privbandit_agents.base.publish import Publication, Publisher
+from privbandit_agents.base.central import CentralAgent, Publication
+from privbandit_agents.base.spaces import Array
 
 
 class Look(NamedTuple):
@@ -46,7 +46,7 @@ def transcript(agent: Any, script: Iterable[Records], probes: Array | None = Non
         told.append(numbers(released)[0])
         return released
 
-    if isinstance(agent, Publisher) and agent.watcher is None:
+    if isinstance(agent, CentralAgent) and agent.watcher is None:
         agent.watcher = board
 
     def look() -> Look:

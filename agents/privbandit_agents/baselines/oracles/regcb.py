@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 from privbandit_envs.changing.masks import uniform_over
@@ -70,7 +70,7 @@ class RegCB(RidgeAgent[Config]):
         features = self.features(contexts)
         scored = self.scored(features)
         lower, upper = self.bounds(features, scored[..., :-1], scored[..., -1])
-        return Probabilities.of(uniform_over(largest(self.possible(lower, upper), self.present)))
+        return Probabilities.of(uniform_over(largest(self.possible(lower, upper), self.visit.mask)))
 
     def draw(self, *users: int) -> Array | None:
         return None if self.config.variant == "optimistic" else self.rng.random((*users, self.n_arms))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.settings import Count, Positive
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
 from privbandit_envs.changing.masks import uniform_over
@@ -69,8 +69,8 @@ class SquareCB(RidgeAgent[Config]):
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the probabilities by which ``choose`` draws: arms that seem best share what the others leave."""
         estimates = self.predict(contexts)
-        equal = largest(estimates, self.present)
-        others = np.where(equal, 0.0, self.shares(estimates, self.present))
+        equal = largest(estimates, self.visit.mask)
+        others = np.where(equal, 0.0, self.shares(estimates, self.visit.mask))
         return Probabilities.of(others + (1 - others.sum(axis=-1, keepdims=True)) * uniform_over(equal))
 
     def draw(self, *users: int) -> Array:

@@ -7,9 +7,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from privbandit_agents.base.agent import Array, Space
+from privbandit_agents.base.agent import AnyEnv
 from privbandit_agents.base.arms import learnable
-from privbandit_agents.base.learning import AnyEnv
+from privbandit_agents.base.spaces import Array, Space
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import stand_ins
 from privbandit_envs.spaces import Assortments

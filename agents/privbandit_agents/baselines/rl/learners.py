@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from privbandit_agents.base.agent import Action, Array, Space, assortments
-from privbandit_agents.base.learning import AnyEnv, LearningAgent, Saves
+from privbandit_agents.base.agent import AnyEnv, LearningAgent, Saves
 from privbandit_agents.base.records import usable
+from privbandit_agents.base.spaces import Action, Array, Space, assortments
 from privbandit_agents.base.state import Arrays, inside
 from privbandit_agents.baselines.rl.adapter import Face, stand_in, to_sb3, vector_face
 from privbandit_agents.baselines.rl.policies import actor_critic_policy, q_policy

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from privbandit_agents.base.agent import Space, arms_with_features, assortments, n_arms
 from privbandit_agents.base.settings import Count, Positive, Range, Settings
+from privbandit_agents.base.spaces import Space, arms_with_features, assortments, n_arms
 from privbandit_envs.validate import count
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.state import inside
 
 if TYPE_CHECKING:

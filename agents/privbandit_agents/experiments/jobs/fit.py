@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import UnprovenCalibration
+from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, agent_source
 from privbandit_agents.experiments.jobs.job import JSON, Desk, Ran, one_thread
 from privbandit_agents.experiments.jobs.method import Method

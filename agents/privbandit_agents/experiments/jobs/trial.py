@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from privbandit_agents.base.agent import AnyAgent, UnprovenCalibration
+from privbandit_agents.base.agent import AnyAgent
+from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import (
     DELAY,
     agent_defaults,

@@ -81,8 +81,7 @@ def frame_of(trials: Sequence[Finished], final: bool = False, more: Sequence[str
 
 def told_of(run: Finished) -> str:
     """Return the promise of a trial, and its agent if the name stands for another one."""
-    agent = run.job["agent"]
-    played = run.notes.get("played", agent)
+    agent, played = str(run.job["agent"]), str(run.notes.get("played", run.job["agent"]))
     by = "" if played.rpartition(":")[2] == agent.rpartition(":")[2] else f"; {played} played"
     return f"{run.notes.get('privacy', 'not recorded')}{by}"
 

@@ -38,5 +38,6 @@ def wide(rows: pl.DataFrame, value: str) -> tuple[Floats, Floats]:
 
 def worlds(frame: pl.DataFrame) -> Iterator[tuple[str, int, pl.DataFrame]]:
     """Yield each environment and horizon with their rows, in the order in which they come."""
-    for (env, horizon), rows in frame.group_by(WORLD, maintain_order=True):
-        yield str(env), int(horizon), rows  # type: ignore[call-overload]
+    for _, rows in frame.group_by(WORLD, maintain_order=True):
+        env, horizon = rows.select(WORLD).row(0)
+        yield env, horizon, rows

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self, TypeGuard
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from privbandit_agents.base.learning import LearningAgent
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.experiments.fields import (
     MOST_ASKED,
     Grid,

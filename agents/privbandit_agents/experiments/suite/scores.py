@@ -72,7 +72,7 @@ def scores_of(records: Mapping[str, Record], suite: Suite, seeds: int = 0) -> pl
         person is promised a budget. ``agent``, ``group``, ``task``, ``budget``; ``scores`` of every seed, 0 where the
         agent refused the task; ``played``, whether it did not; ``asked``, how many tasks the board has.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, record in records.items():
         families = {suite.tasks[task].family for task in record.regrets if task in suite.tasks}
         budgets = [OPEN] if record.notion == OPEN else [budget_name(one) for one in suite.budgets]
@@ -83,6 +83,8 @@ def scores_of(records: Mapping[str, Record], suite: Suite, seeds: int = 0) -> pl
             told |= {"played": task.name in record.regrets, "asked": len(board_tasks(suite, board))}
             found = {budget: record.scores(task, budget, seeds or len(suite.seeds)) for budget in budgets}
             rows += [{**told, "budget": budget, "scores": one} for budget, one in found.items() if one is not None]
+    order = {task.family: place for place, task in reversed(list(enumerate(suite.tasks.values())))}
+    rows.sort(key=lambda row: order[row["family"]])
     return pl.DataFrame(rows, schema_overrides={"scores": pl.List(pl.Float64)})
 
 

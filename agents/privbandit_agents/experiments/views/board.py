@@ -14,7 +14,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
 from privbandit_agents.experiments.names import MEAN_EVENTS, TRIAL_EVENTS, folder_name, settings_in, world_text
 from privbandit_agents.experiments.results.frame import PROMISES
-from privbandit_agents.experiments.results.queries import uniform_play, wide, worlds
+from privbandit_agents.experiments.results.queries import WORLD, uniform_play, wide
 from privbandit_agents.experiments.results.ranks import ranks
 from privbandit_agents.playing.board import (
     EVENTS,
@@ -26,6 +26,8 @@ from privbandit_agents.playing.board import (
 )
 
 MOST_AGENTS = 38
+CHARTED = (*WORLD, "label", "agent", "notion", "epsilon", "seed", "checkpoint", "regret", "reward")
+"""Columns of a frame that the board takes."""
 Curve = tuple[str, tuple[str, ...], pl.DataFrame]
 """Means of an agent in an environment: the run of TensorBoard, the charts that show them, rows of the frame."""
 
@@ -36,10 +38,11 @@ def write_means(frame: pl.DataFrame, folder: Path, pictures: Sequence[Path] = ()
     move_trials(folder)
     uniform = {tuple(place): regret for *place, regret in uniform_play(frame).iter_rows()}
     runs: dict[str, list[Curve]] = {}
-    for curve in curves_of(frame):
+    for curve in curves_of(frame.select(CHARTED)):
         runs.setdefault(curve[0], []).append(curve)
     forget(board, {folder_name(run) for run in runs} | {"overview"})
-    hparams = {run: settings_of(curves[0][2]) for run, curves in runs.items()}
+    first = {row["label"]: row for row in frame.unique("label", keep="first", maintain_order=True).to_dicts()}
+    hparams = {run: settings_of(first[curves[0][2]["label"][0]]) for run, curves in runs.items()}
     charts = list(dict.fromkeys(chart for curves in runs.values() for _, shown, _ in curves for chart in shown))
     with closing(EventFile(board / "overview")) as file:
         file.add(columns(list(hparams.values()), {f"regret/{chart}": f"regret, {chart}" for chart in charts}))
@@ -66,9 +69,8 @@ def curves_of(frame: pl.DataFrame) -> list[Curve]:
     several = frame.group_by("env").agg(pl.col("horizon").n_unique())["horizon"].max() != 1
     titles = titles_of(dict.fromkeys(frame["env"]))
     cells = [
-        (titles[env] + (f", {horizon} users" if several else ""), str(label), own)
-        for env, horizon, rows in worlds(frame)
-        for (label,), own in rows.group_by("label", maintain_order=True)
+        (titles[str(env)] + (f", {horizon} users" if several else ""), str(label), own)
+        for (env, horizon, label), own in frame.group_by(*WORLD, "label", maintain_order=True)
     ]
     if len({label for _, label, _ in cells}) <= MOST_AGENTS:
         return [(label, (world,), rows) for world, label, rows in cells]
@@ -134,12 +136,11 @@ def points_of(rows: pl.DataFrame, uniform: Mapping[tuple[Any, ...], float]) -> I
         yield n, {tag: float(value) for tag, value in values.items()}
 
 
-def settings_of(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return an agent's columns of hparams: its name, its promise and its settings.
+def settings_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's columns of hparams, given a row of it: its name, its promise and its settings.
 
     The tab opens with the first five by the alphabet: the name and the promise, as a blank comes before a dot.
     """
-    row: Mapping[str, Any] = rows.row(0, named=True)
     promise = {f"agent {key}": row.get(key) for key in PROMISES}
     settings = {key: value for key, value in row.items() if key.startswith("agent.")}
     told = {"agent": row["agent"], **promise, **settings}

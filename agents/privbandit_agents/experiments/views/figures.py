@@ -68,6 +68,11 @@ BOUNDS: dict[str, tuple[float, float]] = {
 """Between which values a quantity is, whatever its interval."""
 LOOK = Look()
 Log = Literal["", "x", "y", "xy", "auto"]
+DRAWN = (
+    *("env", "horizon", "label", "agent", "notion", "epsilon", "delta", "agent.calibration", "visits"),
+    *("seed", "checkpoint", "regret"),
+)
+"""Columns of a frame that a figure of regret takes."""
 
 
 def draw_regret(
@@ -77,7 +82,7 @@ def draw_regret(
 
     If there are many panels, one is drawn for itself first, and ``pace`` is told that one was drawn, of how many.
     """
-    panels = panels_of(frame)
+    panels = panels_of(frame.select(column for column in DRAWN if column in frame.columns))
     if pace is not None and len(panels) > 8:  # fewer take some ten seconds at most
         with TemporaryDirectory() as folder:
             save(regret_figure({"": next(iter(panels.values()))}), Path(folder) / path.name)

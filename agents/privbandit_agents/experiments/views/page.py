@@ -24,7 +24,7 @@ from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_envs.files import atomic
 
-Places = Mapping[tuple[str, int], int]
+Places = Mapping[tuple[Any, ...], int]
 """The number of each world among the choices, by environment and horizon."""
 PROMISED = {
     "joint": "If what others are offered may reveal little of one user's record",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.divergence import farthest_mean
 from privbandit_agents.base.settings import Growth, Positive
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import largest, one_of
 from privbandit_agents.joint.arms.runs import RunAgent, RunSettings
 

@@ -7,9 +7,12 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import NEVER, Action, Array, CentralAgent, Feedback, Guarantee, n_arms, no_context
+from privbandit_agents.base.agent import NEVER, refuse_people
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, PrivateSettings
+from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.mechanisms.geometric import GridLaplace
 
@@ -115,7 +118,7 @@ class RunAgent(CentralAgent[R, Array]):
         Raises:
             TypeError: the promise is to people, who have no names in counts.
         """
-        self.refuse_people()
+        refuse_people(self)
         _, arms, rewards = self.records_of(contexts, actions, feedback)
         if self.length:
             self.total = self.total + counts @ self.moved(arms, rewards)

@@ -11,10 +11,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import optimistic_scorer
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.choices import Choices, LaidOut, best_sets, lay_out, random_sets, sizes
+from privbandit_agents.base.guarantee import warn_unproven
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Array, assortments
 from privbandit_agents.joint.assortments.dpmnl_settings import (
     RECORD,
     DPMNLSettings,
@@ -112,7 +115,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
         self.ledger, self.guarantee, counting, rho, self.mle = spending
         self.ledger.spend(counting)
         if published:
-            self.warn_unproven()
+            warn_unproven(self.name)
         # what is kept of users; Lemma S5's sqrt(2 K) overlooks that inner products of equal items do not vanish
         self.radius = math.inf if published else float(config.radius)
         R = 1.0 if published else self.radius

@@ -8,7 +8,7 @@ Demand Learning", Management Science 2022.
 import math
 from dataclasses import dataclass
 
-from privbandit_agents.base.agent import Guarantee
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.joint.assortments.dpmnl import DPMNL
 from privbandit_agents.joint.assortments.dpmnl_settings import RECORD, DPMNLSettings, Spending, published_loss
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from privbandit_agents.base.agent import Guarantee
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.settings import Above, AtLeast, Calibration, Count, NonNegative, Open01, Within
 from privbandit_agents.joint.settings import CounterName, JointSettings
 from privbandit_agents.privacy.accounting.costs import Cost

@@ -14,10 +14,12 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Array, CentralAgent, assortments, next_change
+from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.choices import Choices, best_sets, random_sets, sizes
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count, CountUpTo, Growth, NonNegative, Open01, Range, Within
+from privbandit_agents.base.spaces import Array, assortments
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.accounting.costs import gaussian_dp
 from privbandit_agents.privacy.contributions.choices import clipped_sums, sensitivities

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.settings import CounterName, fitting_counter
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES, Counter
 from privbandit_agents.privacy.vectors import eigenvalue_bound, repair, smat, svec

@@ -13,9 +13,9 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.arms import optimistic_scorers
 from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.schedules import Batches
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import GaussianSettings

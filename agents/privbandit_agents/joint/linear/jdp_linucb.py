@@ -68,41 +68,53 @@ class Config(GaussianSettings):
 class JDPLinUCB(SummedRecords[Config]):
     """A curator keeps a private running sum of (y x, w svec(x x')); users act on the ridge regression it gives.
 
-    Algorithm:
-        1. Serve an epoch of users by the regression released last; the first epoch is one user.
+    Algorithm (with the schedule ``Epochs``; w = 1 / sqrt(2)):
+        1. Serve an epoch of users by the regression released last: argmax of x . theta + bonus |x| in the norm of the
+           inverse matrix (``SummedRecords.select_action``). The first epoch is one user.
         2. z <- sum of (y x, w svec(x x')) over the users of the epoch; forget them.
-        3. Give z to a continual counter; release the ridge regression of the noisy sum of all epochs so far.
+        3. Give z to a continual counter, which draws its noise (``Epochs``, by the agent's generator); release the
+           ridge regression of the noisy sum of all epochs so far.
         4. The next epoch ends when the number of users has grown by the factor ``growth``; go to 1.
 
         If the arms share a context x, each has a regression of its own, on z = (x / (0.7 sqrt(d)), 1) / sqrt(2),
         cut to the unit ball: the counter adds up one block of z's moments for each arm. Rewards are then clipped to
         [0, 1], and 2 y - 1 is learned.
 
-        With ``people`` the first visit of each person alone counts; whoever returns is served without a bonus.
+        What is released, and when, is the schedule's (``joint/linear/schedules.py``):
 
-        Other schedules release other sums (``joint/linear/schedules.py``): with a ``window``, ``Windows``; with
-        ``visits="mean"``, ``OfPeople``; else, if arms have features of their own and visits count, ``Stretching``.
+        =================================================  ==============  ======================================
+        agent                                              schedule        a person moves
+        =================================================  ==============  ======================================
+        arms share a context, or people whose first        ``Epochs``      one term of the counter, by 2
+        visit alone counts; they return without a bonus
+        arms have features of their own                    ``Stretching``  one term by 2, or one batch by sqrt(5)
+        ``window``                                         ``Windows``     one term of one counter, by 2
+        people whose visits count in their mean            ``OfPeople``    each release, by 1
+        =================================================  ==============  ======================================
 
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of
     a user's whole record: one continual counter runs over the epochs, and every action reads its releases only. The
     ends of epochs are public constants, and a user is in one epoch: replacing the user's record moves one term of
-    the counter, by at most 2 in the l2 norm (``pack``); if it moves the blocks of two arms, by at most sqrt(3). The
-    curator clips records to |x| <= 1, |y| <= 1; records that are not finite count as (0, 0). It holds for the
-    numbers that leave: the counter's noise is discrete, on a grid, and its sensitivity covers the rounding of the
-    sums. By other schedules it is theirs: ``Windows``, ``Stretching`` and, for people, ``OfPeople``.
+    the counter, by at most 2 in the l2 norm (``privacy.contributions.moments.pack``); if it moves the blocks of two
+    arms, by at most sqrt(3). The curator clips records to |x| <= 1, |y| <= 1 (``SummedRecords.clipped``); records that
+    are not finite count as (0, 0). It holds for the numbers that leave: the counter's noise is discrete, on a grid, and
+    its sensitivity covers the rounding of the sums. By other schedules it is theirs: ``Windows``, ``Stretching`` and,
+    for people, ``OfPeople``.
 
     Deviations:
         The counter is calibrated in Gaussian DP, which converts exactly. Besides the paper's binary tree there is the
         square-root Toeplitz factorisation, with several times less noise. The policy changes at geometric times, and
         the counter counts these epochs: log(T) terms in place of T have less noise. ``bonus_scale`` scales the bonus.
-        Batches and their stretch are this project's own; where no direction is weak there are none.
+        Batches and their stretch are this project's own; if the noise hides no direction, the counter
+        runs to the end.
     """
 
     Config = Config
     proof = "docs/privacy/regression-moments.md and docs/privacy/continual-counting.md"
 
     def scheduled(self) -> Schedule:
-        config, users = self.config, self.config.horizon or 100_000
+        config = self.config
+        users = config.horizon or 100_000  # without an environment nobody says how many come
         if config.averages(users, self.counted):
             return OfPeople(self, users)
         if config.window is not None:

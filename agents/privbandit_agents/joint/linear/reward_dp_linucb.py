@@ -12,8 +12,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import ONE_REWARD, REWARD, Array
+from privbandit_agents.base.guarantee import ONE_REWARD, REWARD
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.schedules import Epochs
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords

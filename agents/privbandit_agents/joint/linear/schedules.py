@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from privbandit_agents.base.agent import NEVER, Array, Guarantee, next_change
+from privbandit_agents.base.agent import NEVER, next_change
 from privbandit_agents.base.arms import in_blocks, optimistic_scorer
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.rows import Products
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.linear.sums import SummedRecords
 from privbandit_agents.joint.settings import COUNTERS

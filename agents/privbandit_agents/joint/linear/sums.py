@@ -5,9 +5,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, Guarantee, arms_or_context
 from privbandit_agents.base.arms import ArmModels, optimistic_scorers, ridge_width
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import (
     SENSITIVITY,

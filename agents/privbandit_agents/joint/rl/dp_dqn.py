@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_or_context
 from privbandit_agents.base.arms import ArmModels, in_blocks, with_intercept
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, CountUpTo, Open01, Positive
+from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.base.ties import best
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.accounting.costs import gaussian_dp

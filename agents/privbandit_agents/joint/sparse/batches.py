@@ -7,10 +7,12 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features, next_change
-from privbandit_agents.base.arms import played
+from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.records import played
 from privbandit_agents.base.rows import Rows, blocks
 from privbandit_agents.base.settings import Budget, Count, Open01, Positive
+from privbandit_agents.base.spaces import Action, Array, arms_with_features
 from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support, clipped
 from privbandit_agents.joint.sparse.pursuit.plan import users_at_first

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best
 
 

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, CentralAgent, arms_with_features
-from privbandit_agents.base.arms import played
+from privbandit_agents.base.central import CentralAgent
+from privbandit_agents.base.guarantee import warn_unproven
+from privbandit_agents.base.records import played
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Calibration, Count, CountUpTo, NonNegative, Open01, Positive, Within
+from privbandit_agents.base.spaces import Action, Array, arms_with_features
 from privbandit_agents.joint.settings import DELTA, JointSettings
 from privbandit_agents.joint.sparse.estimate import best_by_support
 from privbandit_agents.joint.sparse.squared_loss import SquaredLoss
@@ -124,7 +126,7 @@ class FLIPHAT(CentralAgent[Config, Array]):
         guarantee = config.guarantee("docs/privacy/iterative-hard-thresholding.md", proven)
         self.guarantee = guarantee if proven and config.composition == "zcdp" else replace(guarantee, rho=None)
         if not proven:
-            self.warn_unproven()
+            warn_unproven(self.name)
         self.rho = config.concentrated()
         calibrate(config, 1, min(config.s, self.dim), self.rho)  # refuses noise that floats cannot hold
         self.rng_noise = self.rng.spawn(1)[0]

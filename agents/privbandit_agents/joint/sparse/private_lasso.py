@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.sparse.batches import BatchSettings, SparseBatches
 from privbandit_agents.joint.sparse.estimate import passed, power
 from privbandit_agents.joint.sparse.pursuit.releases import LEVELS, Batch

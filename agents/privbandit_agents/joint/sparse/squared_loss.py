@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.rows import ROWS_OF_GRAM, Rows, blocks
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.sparse.estimate import clipped
 
 Floats = NDArray[np.float64]

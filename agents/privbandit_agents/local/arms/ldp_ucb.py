@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, next_change, no_context
-from privbandit_agents.base.reports import Device
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
 from privbandit_agents.base.ties import largest, one_of
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
 
 

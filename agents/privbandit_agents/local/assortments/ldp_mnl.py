@@ -11,10 +11,10 @@ from typing import Annotated
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, assortments
 from privbandit_agents.base.choices import best_sets, lay_out, sizes
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE
+from privbandit_agents.base.local import ENTRIES_AT_ONCE
 from privbandit_agents.base.settings import Growth, Within
+from privbandit_agents.base.spaces import Action, Array, Feedback, assortments
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.choices import clipped_gradients
 from privbandit_agents.privacy.contributions.moments import Lifted

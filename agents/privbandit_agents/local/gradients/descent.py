@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.local.gradients.models import Model
 from privbandit_agents.local.label_agent import Batched, S

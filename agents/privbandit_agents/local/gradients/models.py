@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import remembered
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.vectors import lengths
 
 Function = Callable[[Floats], Floats]

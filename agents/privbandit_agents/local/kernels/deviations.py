@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.kernels.public import PublicModel
 from privbandit_agents.privacy.vectors import length, lengths
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best
 from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
 

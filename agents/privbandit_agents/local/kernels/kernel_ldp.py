@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
 from privbandit_agents.local.kernels.deviations import Deviations

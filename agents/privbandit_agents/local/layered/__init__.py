@@ -1,3 +1,3 @@
-"""LPLR: layered regression from locally private reports, and its confidence oracles."""
+"""LPLR: layered regression from locally private reports, as published and in practice."""
 
 __all__: list[str] = []

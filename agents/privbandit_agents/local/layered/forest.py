@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.vectors import length, lengths
 
 

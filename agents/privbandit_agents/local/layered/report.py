@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.randomizers.matrices import LaplaceWishart, PublishedLayer
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot

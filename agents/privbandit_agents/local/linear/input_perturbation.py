@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.contributions.moments import Lifted, raised_solution, sanitise
 from privbandit_agents.privacy.randomizers.inputs import NoisyProducts, inputs

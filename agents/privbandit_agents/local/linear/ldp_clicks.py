@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, n_arms, one_context
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count
+from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, one_context
 from privbandit_agents.base.ties import best
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.vectors import LIMIT, lengths, modest, smat
 
@@ -135,7 +135,7 @@ class LDPClicks(MomentAgent[Config]):
 
     def add(self, total: Array, users: int) -> None:
         if self.exploring:
-            here = self.present  # which arms were there, as everybody knows
+            here = self.visit.mask  # which arms were there, as everybody knows
             self.present_users += users if here is None else int(np.count_nonzero(np.asarray(here)[..., self.arm]))
         super().add(total, users)
 

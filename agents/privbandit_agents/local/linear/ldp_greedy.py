@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import NORM, noise_of_gram, packed_size, perturbed_ridge, unpack
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.arms import optimistic_scorer
+from privbandit_agents.base.guarantee import warn_unproven
 from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
@@ -63,7 +64,7 @@ class LDPLinUCB(MomentAgent[Config]):
         super().begin()
         config = self.config
         if config.calibration == "published":
-            self.warn_unproven()
+            warn_unproven(self.name)
         if config.window is not None:
             self.guarantee = dataclasses.replace(self.guarantee, reference="docs/privacy/windows.md")
             # sums of the parts that are full, the newest first: a window forgets a tenth of its reports at a time

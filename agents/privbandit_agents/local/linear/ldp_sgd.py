@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Positive
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 
 

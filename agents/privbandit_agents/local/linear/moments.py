@@ -6,11 +6,13 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback, arms_with_features, next_change
-from privbandit_agents.base.arms import best_arm, played
-from privbandit_agents.base.reports import Device, Inputs, inputs_of
+from privbandit_agents.base.agent import next_change
+from privbandit_agents.base.arms import best_arm
+from privbandit_agents.base.local import Inputs, inputs_of
+from privbandit_agents.base.records import played
 from privbandit_agents.base.settings import Budget, Growth, PrivateSettings
-from privbandit_agents.local.sums import SummedReports
+from privbandit_agents.base.spaces import Action, Array, Feedback, arms_with_features
+from privbandit_agents.local.sums import Device, SummedReports
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
 

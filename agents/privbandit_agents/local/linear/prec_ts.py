@@ -12,15 +12,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Action, Array, Feedback, next_change
-from privbandit_agents.base.arms import played
+from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.law import Probabilities
-from privbandit_agents.base.reports import Device
+from privbandit_agents.base.records import dtype_of, played
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.linear.own_means import RADIUS, VISITS, OwnMeans, clipped_means
 from privbandit_agents.local.linear.spreads import OCTAVES, Scatter, Spreads, directions, octaves
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import NORM, WEIGHT, Lifted, packed_size, sanitise
 from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.vectors import lengths
@@ -119,7 +120,7 @@ class PRECTS(MomentAgent[Config]):
     def begin(self) -> None:
         super().begin()
         if self.config.averages:
-            self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, self.context_dtype)
+            self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, dtype_of(self.observation_space))
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior = self.rng.spawn(1)[0]
         self.spreads = Spreads(self.dim, self.device.deviation / NORM, self.expected)
@@ -160,13 +161,13 @@ class PRECTS(MomentAgent[Config]):
         uniforms = self.ties.of(len(contexts))
         second, rest = uniforms < 0.5, 2 * uniforms % 1
         values = self.values(contexts)
-        chosen = best(np.where(second[:, None], values[..., 1], values[..., 0]), Told(rest, self.present))
+        chosen = best(np.where(second[:, None], values[..., 1], values[..., 0]), Told(rest, self.visit.mask))
         self.ties.users += len(contexts)
         return chosen if context.ndim > len(self.context_shape) else int(chosen[0])
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the law of the coin, and of which of several best arms a user gets."""
-        present = None if self.present is None else np.reshape(self.present, (len(contexts), 1, -1))
+        present = None if self.visit.mask is None else np.reshape(self.visit.mask, (len(contexts), 1, -1))
         laws = uniform_over(largest(self.values(contexts).swapaxes(1, 2), present))
         return Probabilities.of(laws.mean(axis=1))
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.vectors import lengths, smat, svec
 
 OCTAVES = 16

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.agent import Action, Array, Feedback
-from privbandit_agents.base.reports import Device
 from privbandit_agents.base.settings import Count, Positive
+from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
+from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
 from privbandit_agents.privacy.contributions.support import Support, in_own_units, shortened
 from privbandit_agents.privacy.vectors import LIMIT, smat

@@ -39,7 +39,7 @@ class Config(TreeSettings):
 class LPCT(LeafVotes[Config]):
     """Every user reports leaf and label privately; the server plays the likeliest label of the leaf.
 
-    Algorithm 1 of the paper, and where its steps are:
+    The paper's method (its Algorithm 1 is step 1), and where its steps are:
 
         1. grow a tree on the public rows by the max-edge rule         ``partition.max_edge``
         2. every user sends U and V of its leaf and label, with noise  ``report.LeafReport``
@@ -49,8 +49,10 @@ class LPCT(LeafVotes[Config]):
         6. answer with the likeliest label of the leaf                 ``votes.LeafVotes.answer``
 
     *Formal guarantees.* Pure epsilon-local DP under replacement of a user's whole record: one report a user by
-    ``LeafReport``. The partition, the randomizer and the times at which the policy changes depend on public data and
-    settings alone. Records are clipped as in ``LocalLabelAgent``.
+    ``LeafReport``: by default one signed entry or randomized response, whichever has less variance, in the leaf's
+    place. The partition, the randomizer and the times at which the policy changes (users grow by ``growth``) depend on
+    public data and settings alone. Records are clipped as in ``LocalLabelAgent``: a coordinate without a number counts
+    as 1/2, feedback as 0.
 
     Deviations:
         One signed entry in place of U and V (``report="laplace"`` is the paper's); lambda by the known variance of the
@@ -65,7 +67,7 @@ class LPCT(LeafVotes[Config]):
     Attributes:
         judged: sum of estimates that were looked at, shape (m, columns), and of how many users.
         gain: estimate of how many more users the answers of all rows are right for than those of public rows alone.
-        noise: its variance.
+        noise: the variance of that estimate by the noise of reports.
     """
 
     Config = Config

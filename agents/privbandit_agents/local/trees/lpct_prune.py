@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.settings import Positive
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.trees.partition import Cells, Partition, grow
 from privbandit_agents.local.trees.printed import AuthorsTree, PrintedTree
 from privbandit_agents.local.trees.report import DEEPEST, LeafReport

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array, Space
 from privbandit_agents.base.labels import Floats, PublicLabelAgent, in_unit_cube
 from privbandit_agents.base.settings import Count, PositiveOrInfinite, Settings
+from privbandit_agents.base.spaces import Array, Space
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import MAX_DEPTH, Depth, WeightedTree, refuse_unread
 

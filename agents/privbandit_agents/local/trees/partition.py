@@ -12,8 +12,8 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.spaces import Array
 from privbandit_envs.validate import one_of
 
 Rule = Literal["max-edge", "occupied", "random", "cart"]

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.local.trees.partition import Cells
 from privbandit_agents.local.trees.votes import WeightedTree
 

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.random import Generator
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.mechanisms import secure
 from privbandit_agents.privacy.randomizers.categories import KaryRandomizedResponse, SubsetSelection
 from privbandit_agents.privacy.randomizers.one_hot import LaplaceOneHot, SignedSubset

@@ -12,11 +12,12 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privbandit_agents.base.agent import Action, Array, Feedback, Space, n_arms, next_change, one_context
+from privbandit_agents.base.agent import next_change, refuse_people
 from privbandit_agents.base.labels import Floats, in_unit_cube
-from privbandit_agents.base.reports import ENTRIES_AT_ONCE, Inputs
+from privbandit_agents.base.local import ENTRIES_AT_ONCE, Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, NonNegative, Positive, PrivateSettings
+from privbandit_agents.base.spaces import Action, Array, Feedback, Space, n_arms, one_context
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.local.sums import SummedReports
 from privbandit_agents.local.trees.partition import grow
@@ -180,8 +181,8 @@ class SmoothLDP(SummedReports[Config]):
         """Return the arm whose turn it is in the user's cell; if it is absent, the present one that looks best."""
         cells = self.places(context)
         arms = self.turn[cells]
-        if self.present is not None:
-            here = np.broadcast_to(self.present, (len(cells), self.n_arms))
+        if self.visit.mask is not None:
+            here = np.broadcast_to(self.visit.mask, (len(cells), self.n_arms))
             away = ~here[np.arange(len(cells)), arms]
             arms = np.where(away, best(self.estimates()[0][cells], self.ties), arms)
         return arms if context.ndim > 1 else int(arms[0])
@@ -245,7 +246,7 @@ class SmoothLDP(SummedReports[Config]):
         if self.users:
             raise ValueError(f"auxiliary records come before the first user; {self.users} came.")
         if self.config.auxiliary == "private":
-            self.refuse_people()
+            refuse_people(self)
         x, arms, y = self.records_of(contexts, actions, rewards)
         told = np.isfinite(y) & (arms >= 0)
         signs = np.where(told, 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1, 0.0)

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.labels import Floats, Labels, propensities
 from privbandit_agents.base.settings import Count, CountUpTo
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best, largest
 from privbandit_agents.local.label_agent import LocalLabelAgent, SummingSettings
 from privbandit_agents.local.trees.partition import Cells, Rule

@@ -20,7 +20,7 @@ def pure_to_rho(epsilon: float) -> float:
     return rho if rho > 1e-290 else math.nextafter(rho, math.inf)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def rho_to_epsilon(rho: float, delta: float) -> float:
     """Return the smallest epsilon of the tight conversion: rho-zCDP implies (epsilon, delta)-DP.
 
@@ -56,7 +56,7 @@ def at_best_order(rho: float, delta: float) -> float:
     return max(float(found.fun), 0.0)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho whose tight conversion is at most epsilon.
 
@@ -110,7 +110,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * float(beyond)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """Return the epsilon at which mu-Gaussian DP has the given delta; 0 if delta is reached at epsilon = 0 already.
 
@@ -131,7 +131,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     return float(root) * (1 + 1e-11)  # never a rounding error below
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu such that mu-Gaussian DP implies (epsilon, delta)-DP; infinity for epsilon = infinity."""
     failure(delta=delta)

@@ -45,7 +45,7 @@ def coins_epsilon(coins: int, delta: float, dim: int, shift: float, reach: int) 
     return rho_to_epsilon(rho, delta * (1 - tail)) + remainder
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def coins_for(epsilon: float, delta: float, dim: int, shift: float, reach: int) -> int:
     """Return the fewest coins whose ``coins_epsilon`` is at most epsilon, 0 for infinity.
 

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.jobs.method import Method
 from privbandit_agents.experiments.jobs.rows import World, draw
 from privbandit_agents.experiments.names import result_path
-from privbandit_agents.experiments.results.readings import Results
 from privbandit_agents.experiments.running.attempt import Failure, attempt, run_job
 from privbandit_agents.experiments.running.engine import DIED, Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished, known_result, write_result
@@ -70,7 +69,7 @@ def test_a_grid_is_fitted_once_for_each_report_and_what_cannot_run_has_a_reason(
     assert (known / "fits").read_text().split() == ["1", "2", "3"]
 
 
-def accuracies(results: Results) -> dict[str, list[float]]:
+def accuracies(results: Mapping[str, Finished]) -> dict[str, list[float]]:
     return {name: found.arrays["accuracy"].tolist() for name, found in results.items()}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.base.publish import Publication
+from privbandit_agents.base.central import Publication
 from privbandit_agents.joint.linear.schedules import mechanism_for
 from privbandit_agents.privacy.contributions import logistic
 from privbandit_agents.testing.runs import same_state

@@ -6,7 +6,7 @@ import pytest
 from given import rng
 from privbandit_agents import make, play
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.publish import Publication
+from privbandit_agents.base.central import Publication
 from privbandit_agents.joint.linear.schedules import Epochs
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, WEIGHED, pack, packed_sum

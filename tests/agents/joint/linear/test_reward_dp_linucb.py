@@ -11,7 +11,7 @@ from privbandit_agents import AGENTS, make, play
 from privbandit_agents.audits.pairs.records import drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.pairs.targets import targets
-from privbandit_agents.base.agent import SAME
+from privbandit_agents.base.guarantee import SAME
 from privbandit_agents.base.rows import Products
 from privbandit_agents.privacy.contributions.moments import sanitise, sanitise_apart
 from privbandit_agents.testing import replay as replays

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from given import rng
 from privbandit_agents import make, play
-from privbandit_agents.base.publish import Publication
+from privbandit_agents.base.central import Publication
 from privbandit_agents.joint.sparse.estimate import passed, power
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.publish import Publisher
+from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.joint.sparse.estimate import clipped
 from privbandit_agents.joint.sparse.pursuit import agent as pursuit_agent
 from privbandit_agents.joint.sparse.pursuit import plan, releases
@@ -235,8 +235,8 @@ def a_free_scale(patch: Patch) -> None:
 
 
 def unpaid(patch: Patch) -> None:
-    publish = Publisher.publish
-    patch.setattr(Publisher, "publish", lambda self, m, e, d, cost, group: publish(self, m, e, d, None, group))
+    publish = CentralAgent.publish
+    patch.setattr(CentralAgent, "publish", lambda self, m, e, d, cost, group: publish(self, m, e, d, None, group))
 
 
 def batches_that_keep_their_first_user(patch: Patch) -> None:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import load, make, play, save
-from privbandit_agents.base.reports import Inputs
+from privbandit_agents.base.local import Inputs
 
 SMOOTH = "privbandit/Smooth-v0"
 RIDGES: dict[str, Any] = {"n_arms": 3, "dim": 2}

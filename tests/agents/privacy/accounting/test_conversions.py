@@ -127,6 +127,7 @@ def test_infinite_and_large_budgets_are_valid() -> None:
 @pytest.mark.parametrize("bad", [0, -1, math.nan, True, "1", None])
 def test_bad_parameters_are_named(bad: float) -> None:
     for call in (pure_to_rho, lambda e: epsilon_to_rho(e, 0.1), lambda e: gaussian_mu(e, 0.1)):
+        call(1)  # which True equals, to a cache
         with pytest.raises(ValueError, match=r"epsilon must be > 0; got"):
             call(bad)
     for delta in (bad, 1, 1.5):

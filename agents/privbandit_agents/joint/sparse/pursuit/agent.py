@@ -8,8 +8,8 @@ in docs/privacy/private-pursuit.md.
 
 from dataclasses import dataclass
 
-from privbandit_agents.base.agent import Array
 from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.sparse.batches import BatchSettings, SparseBatches
 from privbandit_agents.joint.sparse.pursuit.learning import MEDIAN, Pursuit
 from privbandit_agents.joint.sparse.pursuit.plan import planned, to_try

@@ -1,4 +1,4 @@
-"""Users of a block who are served in order by the agent itself: the loop's trajectory, bit for bit."""
+"""Users of a block who are served in order: the loop's trajectory, bit for bit."""
 
 from typing import Any
 
@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from privbandit_agents import make, play
-from privbandit_agents.base.agent import CentralAgent, LocalAgent
+from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.records import IgnoredRecord
-from privbandit_agents.base.turns import InTurn, serves_in_turn
 from privbandit_agents.baselines.linucb import LinUCB
-from privbandit_agents.zoo.entries import AGENTS, Entry
+from privbandit_agents.playing.ahead import served_in_order
 
 from privbandit_envs import BanditEnv
 from privbandit_envs.families.classification import ClassificationProblem
@@ -61,10 +60,10 @@ def same(first: Any, second: Any, fast: Any, slow: Any) -> bool:
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_serving_in_turn_is_the_step_loop_bit_for_bit(name: str, world: str) -> None:
+def test_serving_in_order_is_the_step_loop_bit_for_bit(name: str, world: str) -> None:
     env_id, config = WORLDS[world]
     results = both(name, lambda: gym.make(env_id, horizon=700, **config))
-    assert serves_in_turn(results[2]) and same(*results)
+    assert served_in_order(results[2]) and same(*results)
 
 
 @pytest.mark.parametrize("world", [{"dtype": "float32"}, {"dtype": "int64"}, {"scale": 1e5}])
@@ -133,14 +132,23 @@ def test_an_agent_whose_loop_was_changed_keeps_it() -> None:
 
     env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=50)
     agent = Counting(env.observation_space, env.action_space, LinUCB.Config(), np.random.default_rng(0))
-    assert not serves_in_turn(agent)
+    assert not served_in_order(agent)
     play(env, agent, seed=0)
     assert agent.users_seen == 50
     watched: Any = make("linucb", env, seed=0)
     watched.select_action = watched.select_action
-    assert not serves_in_turn(watched)
+    assert not served_in_order(watched)
 
 
-def test_agents_that_promise_privacy_are_never_served_in_turn() -> None:
-    private = [kind for kind in map(Entry.load, AGENTS.values()) if issubclass(kind, LocalAgent | CentralAgent)]
-    assert len(private) > 20 and not any(issubclass(kind, InTurn) for kind in private)
+def test_an_agent_that_promises_privacy_learns_by_its_loop() -> None:
+    """A joint agent of someone else's that inherits from LinUCB has no block of users whose releases nobody counts."""
+
+    class Promising(LinUCB):
+        guarantee = Guarantee.joint(1.0, 0.0, None, "nowhere")
+
+    env = gym.make("privbandit/Linear-v0", n_arms=2, dim=2, horizon=50)
+    agent = Promising(env.observation_space, env.action_space, LinUCB.Config(), np.random.default_rng(0))
+    serve, world = served_in_order(agent), env.unwrapped
+    assert isinstance(world, BanditEnv)
+    world.reset(seed=0)
+    assert serve is not None and serve(agent, world.upcoming(5), lambda user, arm: pytest.fail("asked")) is None

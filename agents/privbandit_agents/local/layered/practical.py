@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from privbandit_agents.base.agent import Array
-from privbandit_agents.local.layered.oracle import ROUNDING, Oracle
-from privbandit_agents.local.layered.settings import Config
+from privbandit_agents.base.spaces import Array
+from privbandit_agents.local.layered.lplr import ROUNDING, Config, Elimination, Oracle
 
 
 class PooledOracle(Oracle):
@@ -24,14 +23,19 @@ class PooledOracle(Oracle):
         roots: of their covariances, shape (epochs_kept, trees, d, d).
     """
 
+    exact = True
+
     def __init__(self, config: Config, dim: int, arms: int) -> None:
         super().__init__(config, dim, arms)
-        self.evidence = np.zeros((2, self.trees, dim, dim + 1))
         self.first, self.first_users = np.zeros((self.cells, self.randomizer.dim)), 0
+
+    def begin(self) -> None:
+        dim = self.dim
+        self.evidence = np.zeros((2, self.trees, dim, dim + 1))
         self.thetas, self.roots = np.zeros((0, self.trees, dim)), np.zeros((0, self.trees, dim, dim))
 
-    def relative(self, gram: float) -> tuple[float, float, float]:
-        return 0.0, 0.3, gram
+    def weights(self) -> tuple[float, float, float]:
+        return 0.0, 0.3, 0.6 if self.layer == 1 else 0.4
 
     def share(self) -> float:
         if self.layer == 1:
@@ -148,3 +152,17 @@ class PooledOracle(Oracle):
             apart = self.config.z * np.sqrt(np.vecdot(both, both))
             beaten |= (alive[:, others, None] & (ahead > apart)).any(axis=1)
         return ~beaten
+
+
+class LPLR(Elimination):
+    """LPLR whose widths come from the variance of its reports, unless the settings ask for the published ones.
+
+    Deviations:
+        One theta for all arms, which are eliminated by the width of the difference of two of them; directions that
+        stand out of the noise are observations of theta with known variance; users report v q' in place of Algorithm 5;
+        layer 1 and the evidence are carried over from epoch to epoch, and arms are eliminated by the latest estimate,
+        so that an arm may return.
+    """
+
+    def kind(self) -> type[Oracle]:
+        return PooledOracle if self.config.confidence == "analytic" else super().kind()

@@ -85,6 +85,8 @@ def _read(source: str, label: str | None) -> Dataset:
 def _table(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
     """Return a file's table, read again only if it has changed; the label is the last column unless it is named."""
     from privbandit_envs.datasets.frames import labelled
-    from privbandit_envs.tables.reading import scan
+    from privbandit_envs.tables.reading import Text, source
 
-    return labelled(path, label or scan(path).collect_schema().names()[-1])
+    found = source(path)
+    names = found.names if isinstance(found, Text) else found.collect_schema().names()
+    return labelled(path, label or names[-1])

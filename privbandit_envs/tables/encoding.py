@@ -55,6 +55,7 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
     if field.type in ("number", "integer"):
         decimal = column.str.replace(field.decimal, ".", literal=True) if texts and field.decimal != "." else column
         value = decimal.cast(pl.Float64, strict=False)
+        blank = blank | value.is_nan().fill_null(False)
         good = value.is_finite() & ((value == value.round()) if field.type == "integer" else True)
     elif field.type == "boolean":
         words = column if texts else column.cast(pl.Float64, strict=False)

@@ -9,7 +9,7 @@ import polars as pl
 
 from privbandit_envs.datasets.dataset import in_order
 from privbandit_envs.tables.encoding import cells
-from privbandit_envs.tables.reading import Table, scan, told
+from privbandit_envs.tables.reading import Table, Text, scan, source, told
 from privbandit_envs.tables.schema import MISSING, Constraints, Field, Schema, Use, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
@@ -50,8 +50,9 @@ def propose(table: Table, **roles: str | None) -> Schema:
 
 def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
     """Return the schema of a table, and the table with its numbers as numbers."""
-    frame = scan(table)
-    kinds = dict(frame.collect_schema())
+    found = source(table)
+    texts = found.texts() if isinstance(found, Text) else found
+    kinds = dict(texts.collect_schema())
     asked = {name: role for role, name in roles.items() if name is not None}
     for name, role in asked.items():
         if name not in kinds:
@@ -63,9 +64,10 @@ def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
         # types: of those that most of the first rows fit, the one that most rows fit
         every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
         try:
-            head = frame.head(HEAD).collect().lazy()
+            head = texts.head(HEAD).collect().lazy()
         except pl.exceptions.PolarsError:
-            scan(table, ())  # which names the line
+            if isinstance(found, Text):
+                found.check()  # which names the line
             raise
         common = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
         left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE}
@@ -73,11 +75,11 @@ def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
         tried = {
             name: [one for share, one in fits if share <= max(STRANGE, fits[0][0])] for name, fits in shares.items()
         }
-        frame = scan(table, plain(fits[0] for fits in tried.values()), MISSING)
+        frame = scan(found, plain(fits[0] for fits in tried.values()), MISSING)
         kinds = dict(frame.collect_schema())
         fields = {name: fits[0] for name, fits in tried.items()}
-        found = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
-        faulty = {name: tried[name] for name, fits in found.items() if fits[0][0] > 0 and len(tried[name]) > 1}
+        whole = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
+        faulty = {name: tried[name] for name, fits in whole.items() if fits[0][0] > 0 and len(tried[name]) > 1}
         fields |= {name: fits[0][1] for name, fits in fitting(frame, faulty, kinds).items()}
         for name, fits in tried.items():
             if {field.format for field in fits} >= {"%d/%m/%Y", "%m/%d/%Y"}:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, TypeAlias
@@ -13,7 +14,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from privbandit_envs.datasets.lines import table_rows, text_lines
+from privbandit_envs.datasets.lines import LONGEST_LINE, table_rows, text_lines
 from privbandit_envs.files import regular
 from privbandit_envs.validate import cut, is_number, listed, shown
 
@@ -26,24 +27,119 @@ HELD = Lock()
 MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-def scan(table: Table, numbers: Collection[str] | None = None, missing: Collection[str] = ()) -> pl.LazyFrame:
-    """Return a table; the columns of text files are texts, as they are written, except those of ``numbers``.
+@dataclass(frozen=True)
+class Text:
+    """A CSV file whose header was read.
 
-    If a cell of these is no number and not ``missing``, all columns are texts. Rows are checked unless it is None.
+    Attributes:
+        content: in UTF-8, with lines that end in a line feed.
+        where: names the file in errors.
+        mark: the separator.
+        names: of the columns.
+        quoted: whether there is a quote or a zero byte.
+    """
+
+    content: Path | bytes
+    where: str
+    mark: str
+    names: list[str]
+    quoted: bool
+
+    def texts(self, **options: Any) -> pl.LazyFrame:
+        """Return the table, all columns as texts unless options of polars say otherwise."""
+        own: Any = self.content
+        return pl.scan_csv(
+            own, separator=self.mark, infer_schema=False, with_column_names=lambda _: self.names, **options
+        )
+
+    def rows(self, numbers: Collection[str], missing: Collection[str]) -> pl.LazyFrame:
+        """Return the rows that are not blank: some columns as numbers, or all as texts if a cell of these is none.
+
+        Raises:
+            ValueError: a row has more or fewer cells than the header, or a quote is not closed.
+        """
+        kinds = {name: pl.Float64() if name in numbers else pl.String() for name in self.names}
+        if self.quoted:
+            self.check()
+        with suppress(pl.exceptions.PolarsError):
+            if not self.quoted:
+                return self.plain(kinds, list(missing)).lazy()
+            frame = self.texts(schema_overrides=kinds, null_values=list(missing))
+            frame.select(pl.all().null_count()).collect(engine="streaming")
+            return without_blanks(frame)
+        if not self.quoted:
+            self.check()
+        return without_blanks(self.texts())
+
+    def plain(self, kinds: dict[str, pl.DataType], missing: list[str]) -> pl.DataFrame:
+        """Return the rows of a file without quotes, read a block of lines at a time.
+
+        Raises:
+            PolarsError: a cell is not of its column's type, or a row has too many cells.
+            ValueError: a row has too few, which polars fills up.
+        """
+        parts, last = [pl.DataFrame(schema=kinds)], self.names[-1]
+        how: Any = {"has_header": False, "separator": self.mark, "schema": kinds}
+        numbers = [text for text in missing if is_number(text)]  # each text makes polars slower
+        with opened(self.content) as file:
+            while not file.readline(LONGEST_LINE).strip():  # up to the header
+                pass
+            while block := file.read(LONGEST_LINE) + file.readline(LONGEST_LINE):
+                if block.isspace():
+                    continue
+                try:
+                    part = pl.read_csv(block, null_values=numbers, **how)
+                except pl.exceptions.PolarsError:
+                    part = pl.read_csv(block, null_values=missing, **how)
+                if part[last].has_nulls():
+                    part = without_blanks(part.lazy()).collect()
+                    if block.count(self.mark.encode()) != (len(kinds) - 1) * len(part):
+                        self.check()
+                parts.append(part)
+        return pl.concat(parts)
+
+    def check(self) -> None:
+        """Raise ValueError if a row has more or fewer cells than the header, or is no text."""
+        with opened(self.content) as file:
+            for _ in table_rows(file, self.where, delimiter=self.mark):
+                pass
+
+
+def without_blanks(frame: pl.LazyFrame) -> pl.LazyFrame:
+    return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
+def source(table: Table) -> pl.LazyFrame | Text:
+    """Return a table as it is, its rows unchecked.
 
     A file is CSV with any of ``SEPARATORS``, lines of JSON, parquet or Arrow, told by its content; text may be
     compressed by gzip or zstd, and is UTF-8, UTF-16 with a mark, or else Windows-1252, which a warning says.
 
     Raises:
-        ValueError: it is no table, has no two columns or no row, or two columns have one name.
+        ValueError: it is no table, has no two columns, or two columns have one name.
         FileNotFoundError: no such file.
     """
-    frame = of_file(Path(table).expanduser(), numbers, missing) if isinstance(table, str | Path) else of_frame(table)
+    found = of_file(Path(table).expanduser()) if isinstance(table, str | Path) else of_frame(table)
     with told(str(table) if isinstance(table, str | Path) else "the table"):
-        names = frame.collect_schema().names()
+        names = found.names if isinstance(found, Text) else found.collect_schema().names()
         if len(names) < 2:
-            raise ValueError(f"a table needs two columns or more; got {listed(names) or 'none'}.")
-        if numbers is not None and frame.head(1).collect().is_empty():
+            raise ValueError(f"a table needs two columns or more; got {listed(filter(None, names)) or 'none'}.")
+    return found
+
+
+def scan(table: Table, numbers: Collection[str] = (), missing: Collection[str] = ()) -> pl.LazyFrame:
+    """Return the rows of a table, or of a ``source``; columns of CSV files are texts, except those of ``numbers``.
+
+    If a cell of these is no number and not ``missing``, all columns are texts.
+
+    Raises:
+        ValueError: it is no table, or has no row.
+        FileNotFoundError: no such file.
+    """
+    found = table if isinstance(table, Text) else source(table)
+    with told(found.where if isinstance(found, Text) else "the table"):
+        frame = found.rows(numbers, missing) if isinstance(found, Text) else found
+        if frame.head(1).collect().is_empty():
             raise ValueError("a table needs a row or more; it has none.")
     return frame
 
@@ -98,7 +194,7 @@ def series(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [None if value is None or value != value else str(value) for value in values], pl.String)
 
 
-def of_file(path: Path, numbers: Collection[str] | None, missing: Collection[str]) -> pl.LazyFrame:
+def of_file(path: Path) -> pl.LazyFrame | Text:
     """Return a file's table, by its content."""
     try:
         there = path.is_file()
@@ -123,7 +219,7 @@ def of_file(path: Path, numbers: Collection[str] | None, missing: Collection[str
         start = next(blocks(content), b"")[:64].lstrip()
         if start.startswith(b"{"):
             return pl.scan_ndjson(content, infer_schema_length=None)
-        return of_csv(content, str(path), numbers, missing)
+        return of_csv(content, str(path))
 
 
 def parquet(path: Path) -> pl.DataFrame:
@@ -204,62 +300,33 @@ def blocks(content: Path | bytes) -> Iterator[bytes]:
             yield block
 
 
-def of_csv(
-    content: Path | bytes, where: str, numbers: Collection[str] | None, missing: Collection[str]
-) -> pl.LazyFrame:
-    """Return a CSV file's table, all columns as texts; blank lines are left out.
+def of_csv(content: Path | bytes, where: str) -> Text:
+    """Return a CSV file by its header; a carriage return on its own ends a line.
 
-    polars reads quotes and short rows with indulgence. So the rows of a file that has a quote, a zero byte, or a row
-    without a last cell are first checked one by one. A carriage return on its own ends a line.
+    polars reads quotes and short rows with indulgence, so ``Text`` checks the rows of such files itself.
 
     Raises:
-        ValueError: a row has more or fewer cells than the header, a quote is not closed, or two columns have one name.
+        ValueError: two columns have one name, or the header is none.
     """
-    if alone := sum(block.count(b"\r") for block in blocks(content)):
-        alone -= sum(block.count(b"\r\n") + (block[-1:] == b"\r") for block in blocks(content))
-    if alone > 0:
-        whole = content if isinstance(content, bytes) else content.read_bytes()
-        content = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    odd = any(b'"' in block or b"\0" in block for block in blocks(content))
+    quoted = alone = False
+    for block in blocks(content):
+        quoted = quoted or b'"' in block or b"\0" in block
+        if b"\r" in block:
+            alone = alone or block.count(b"\r") > block.count(b"\r\n") + (block[-1:] == b"\r")
+    if alone:
+        every = content if isinstance(content, bytes) else content.read_bytes()
+        content = every.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     with opened(content) as file:
         header = next((line for line in text_lines(file, where) if line.strip()), "")
     mark = max(SEPARATORS, key=header.count)
-
-    def check() -> list[str]:
-        """Return the header's cells; with rows that are not as many, or no text, raise."""
-        with opened(content) as file:
-            rows = table_rows(file, where, delimiter=mark)
-            _, cells = next(rows, (1, []))
-            for _ in rows if odd else ():
-                pass
-        return [cell.strip() for cell in cells]
-
-    names = check()
-    if len(names) < 2:
-        raise ValueError(f"a table needs two columns or more; got {listed(filter(None, names)) or 'none'}.")
+    with opened(content) as file:
+        _, cells = next(table_rows(file, where, delimiter=mark), (1, []))
+    names = [cell.strip() for cell in cells]
     if len(set(names)) < len(names):
         raise ValueError(f"{where}: every column must have a name of its own; got {listed(names)}.")
-    if all(map(is_number, names)):
+    if len(names) > 1 and all(map(is_number, names)):
         raise ValueError(f"{where}: the first line must name the columns; got {listed(names)}.")
-
-    def read(**options: Any) -> pl.LazyFrame:
-        return pl.scan_csv(content, separator=mark, infer_schema=False, with_column_names=lambda _: names, **options)
-
-    if numbers is None:
-        return read()
-    # numbers as numbers, else texts
-    kinds = {name: pl.Float64 for name in names if name in numbers}
-    for options in ({"schema_overrides": kinds, "null_values": list(missing)}, {}):
-        frame = read(**options)
-        with suppress(pl.exceptions.PolarsError):
-            blank = frame.select(pl.all().null_count()).collect(engine="streaming").item(0, -1)
-            break
-    else:
-        blank = True
-    if blank and not odd:
-        odd = True
-        check()
-    return frame.filter(~pl.all_horizontal(pl.all().is_null())) if odd else frame
+    return Text(content, where, mark, names, quoted)
 
 
 @contextmanager

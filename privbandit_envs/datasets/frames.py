@@ -1,5 +1,6 @@
 """Tables of yours as worlds: rows with a label, and people with a row for each arm."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -80,10 +81,13 @@ def armed(table: Table, user: str, reward: str, public: str | None = None, schem
     return ArmTable(features, rewards, known, encoding.scaled)
 
 
-def encoding_of(table: Table, schema: Any, **roles: str | None) -> "tuple[Encoding, pl.LazyFrame]":
+def encoding_of(
+    table: Table, schema: Any, guessed: Collection[str] = (), **roles: str | None
+) -> "tuple[Encoding, pl.LazyFrame]":
     """Return how a table becomes rows of numbers, and the table.
 
-    It is by its schema, or by one that is read from it: then numbers stay as they are.
+    It is by its schema, or by one that is read from it: then numbers stay as they are, and ``guessed`` are roles that
+    columns take by their names.
 
     Raises:
         ValueError: no such columns, or none is left for features.
@@ -97,7 +101,7 @@ def encoding_of(table: Table, schema: Any, **roles: str | None) -> "tuple[Encodi
     except ImportError as error:
         raise ImportError(f"a table needs {error.name}; run pip install 'privbandit[bench]'.") from error
     if schema is None:
-        found, frame = proposed(table, **roles)
+        found, frame = proposed(table, guessed, **roles)
     else:
         found = Schema.of(schema).roles(**roles)
         frame = scan(table, plain(found.fields), found.missing)

@@ -22,6 +22,7 @@ ROWS = 2**14
 """Rows of a block."""
 MOST = 20
 """Problems of a table that are listed."""
+TEXTS = pl.String()
 CIRCLES = {"weekday": 7, "hour": 24}
 """Parts of a time that come round again, and how many there are."""
 
@@ -125,7 +126,7 @@ class Encoding:
     schema: Schema
     scaled: bool = True
 
-    def parts(self, field: Field, dtype: pl.DataType) -> dict[str, pl.Expr]:
+    def parts(self, field: Field, dtype: pl.DataType = TEXTS) -> dict[str, pl.Expr]:
         """Return the columns of numbers that a field becomes, by name."""
         found, name = cells(field, dtype, self.schema.missing), field.name
         blank = {} if field.constraints.required else {f"{name}={BLANK}": found.blank.cast(pl.Float64)}
@@ -180,7 +181,7 @@ class Encoding:
     @property
     def names(self) -> list[str]:
         """The names of a context's coordinates, d of them, such as ``"age"`` and ``"channel=mail"``."""
-        return [name for field in self.fields for name in self.parts(field, pl.String())]
+        return [name for field in self.fields for name in self.parts(field)]
 
     @property
     def bound(self) -> float:
@@ -252,7 +253,7 @@ class Encoding:
         told: dict[str, Any] = {}
         place = 0
         for field in self.fields:
-            names = list(self.parts(field, pl.String()))
+            names = list(self.parts(field))
             part = dict(zip(names, context[place : place + len(names)].tolist(), strict=True))
             place += len(names)
             if part.get(f"{field.name}={BLANK}"):

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
@@ -25,17 +26,27 @@ COMMON = 3
 """Types that are tried before dates are: true or false, integers, numbers."""
 NAMED = ("action", "label", "person")
 """Roles whose cells are names, also if they look like numbers."""
+CALLED = {
+    "action": "action|arm|treatment|item_id",
+    "reward": "reward|click|clicked|conversion|outcome",
+    "propensity": "propensity|propensity_score|pscore",
+    "person": "person|(person|user|customer|client|patient|visitor)_?id",
+}
+"""Roles by names of columns."""
+COUNTED = r"|unnamed: \d+|__index_level_\d+__|row_?(names?|index|number|nr|id)?|index|(.*[_\W])?id"
+"""Names of columns whose integers count rows or name somebody."""
 DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y")
 TIMES = tuple(f"{date} %H:%M{seconds}" for date in DATES for seconds in ("", ":%S"))
 
 
-def propose(table: Table, **roles: str | None) -> Schema:
+def propose(table: Table, guessed: Collection[str] = (), **roles: str | None) -> Schema:
     """Return a schema that every cell of a table fits; its bounds and levels come from the data.
 
     Args:
-        table: as for ``scan``.
-        **roles: a column, by role, such as ``action="arm"``; all others are features, or ignored: an index without a
-            name, identities, columns without a value, lists.
+        table: as for ``source``.
+        guessed: roles that a column takes by its name, as in ``CALLED``, unless another one has the role.
+        **roles: a column, by role, such as ``action="arm"``; all others are features, or ignored: numbers of rows,
+            identities, columns without a value, lists.
 
     Raises:
         ValueError: no such column, or no table.
@@ -45,10 +56,10 @@ def propose(table: Table, **roles: str | None) -> Schema:
         >>> [(field.name, field.type, field.levels) for field in schema.fields]
         [('age', 'integer', []), ('channel', 'string', ['app', 'mail']), ('won', 'boolean', [])]
     """
-    return proposed(table, **roles)[0]
+    return proposed(table, guessed, **roles)[0]
 
 
-def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
+def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
     """Return the schema of a table, and the table with its numbers as numbers."""
     found = source(table)
     texts = found.texts() if isinstance(found, Text) else found
@@ -60,6 +71,11 @@ def proposed(table: Table, **roles: str | None) -> tuple[Schema, pl.LazyFrame]:
             raise ValueError(f"{role} must be a column of the table: {listed(kinds)}; got {shown(name)}{near}.")
     if len(asked) < sum(name is not None for name in roles.values()):
         raise ValueError(f"{', '.join(roles)} must be different columns; got {shown(list(roles.values()))}.")
+    for role in guessed:
+        named = [name for name in kinds if re.fullmatch(CALLED[role], name, re.IGNORECASE) and name not in asked]
+        if roles.get(role) is None and len(named) == 1:
+            asked[named[0]] = role
+            warnings.warn(f"column {shown(named[0])} has the role {role} by its name.", stacklevel=2)
     with told("the table"):
         # types: of those that most of the first rows fit, the one that most rows fit
         every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
@@ -138,7 +154,7 @@ def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:
         return []
     one, name = cells(field, kinds[field.name], MISSING), field.name
     found = [one.blank.any().alias(f"{name}\0blank"), one.blank.all().alias(f"{name}\0empty")]
-    if field.type == "string" or nameless(name):
+    if field.type == "string" or counted(name):
         found.append(one.value.n_unique().alias(f"{name}\0levels"))
     if field.type != "string":
         found += [one.value.min().alias(f"{name}\0least"), one.value.max().alias(f"{name}\0most")]
@@ -152,7 +168,7 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
     told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "empty", "levels", "least", "most")}
     rows, role = facts["rows"], field.use.role
     distinct = (told["levels"] or 0) - bool(told["blank"])
-    index = nameless(field.name) and field.type == "integer" and distinct == rows
+    index = counted(field.name) and field.type == "integer" and distinct > min(rows - 1, LEVELS)
     constraints: dict[str, Any] = {"required": not told["blank"]}
     if role == "context" and (told["empty"] or index):
         return field.with_use(role="ignore")
@@ -176,9 +192,8 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
     return field.model_copy(update={"constraints": Constraints(**constraints)})
 
 
-def nameless(name: str) -> bool:
-    """Return whether a column's name is that of an index."""
-    return not name or re.fullmatch(r"Unnamed: \d+|__index_level_\d+__", name) is not None
+def counted(name: str) -> bool:
+    return re.fullmatch(COUNTED, name, re.IGNORECASE) is not None
 
 
 def check_people(field: Field, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> None:

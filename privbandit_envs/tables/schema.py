@@ -177,11 +177,19 @@ class Schema(Part):
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{where} is no JSON: {error}.") from None
 
+    @property
+    def written(self) -> dict[str, Any]:
+        """What its file holds; ``public`` is there to be changed where bounds or levels come from people's data."""
+        content = self.model_dump(by_alias=True, exclude_defaults=True)
+        for field in content["fields"]:
+            if field["name"] in self.private:
+                field["privbandit"] = {"public": False} | field.get("privbandit", {})
+        return content
+
     def write(self, path: Path | str) -> None:
         """Write it as JSON, whole or not at all."""
-        content = self.model_dump(by_alias=True, exclude_defaults=True)
         with atomic(Path(path), follow=True) as file:
-            json.dump(content, file, indent=1, ensure_ascii=False)
+            json.dump(self.written, file, indent=1, ensure_ascii=False)
             file.write("\n")
 
     def __getitem__(self, name: str) -> Field:

@@ -27,7 +27,7 @@ from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
 from privbandit_envs.datasets.frames import Table, codes, encoding_of
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import count, one_of, shown
+from privbandit_envs.validate import count, listed, one_of, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -229,8 +229,8 @@ class Log:
         cls,
         table: Table,
         *,
-        action: str,
-        reward: str,
+        action: str | None = None,
+        reward: str | None = None,
         propensity: str | None = None,
         person: str | None = None,
         features: Sequence[str] | None = None,
@@ -242,15 +242,16 @@ class Log:
 
         Args:
             table: the path of a CSV, JSON, parquet or Arrow file, a data frame of any library, or arrays by name.
-            action: the column of the arm that was taken; ``about["arms"]`` has the arms' names.
+            action: the column of the arm that was taken; ``about["arms"]`` has the arms' names. A role that is None
+                here is that of the schema; without a schema, of a column with such a name, as a warning says.
             reward: the column of its reward.
-            propensity: the column of the probability with which it was taken; None: it is estimated from the features
-                by a logistic regression that has not seen the row, and ``about["propensities"]`` notes it.
+            propensity: the column of the probability with which it was taken. If there is none, it is estimated from
+                the features by a logistic regression that has not seen the row; ``about["propensities"]`` notes it.
             person: the column of who the user is, for people who come more than once.
             features: the columns of the context, shape (d,); default: those of the schema.
             schema: of the table, or the path of its file: numbers are scaled by its bounds to [0, 1]. Without one a
-                schema is read from the table, and numbers stay as they are; ``about["from_people"]`` names the columns
-                whose bounds or levels come from the rows.
+                schema is read from the table, and numbers stay as they are. ``about["schema"]`` keeps it, and
+                ``about["from_people"]`` names the columns whose bounds or levels come from the rows.
             in_order: whether the rows are in the order of the decisions, each with a propensity given all rows before:
                 then ``dr`` learns from these alone. By default no order of the rows changes an estimate.
             strangers: whether a row without a person is somebody who came once; by default it is refused.
@@ -267,9 +268,14 @@ class Log:
             ((3, 1), [0, 1, 0], ['a', 'b'])
         """
         # columns and their roles
-        encoding, frame = encoding_of(table, schema, action=action, reward=reward, propensity=propensity, person=person)
+        roles = {"action": action, "reward": reward, "propensity": propensity, "person": person}
+        encoding, frame = encoding_of(table, schema, ("action", "reward", "propensity"), **roles)
         if features is not None:
             encoding = replace(encoding, schema=encoding.schema.with_features(features))
+        found = {role: next((field.name for field in encoding.schema.of_role(role)), None) for role in roles}
+        if lost := [role for role in ("action", "reward") if found[role] is None]:
+            raise ValueError(f"{lost[0]} must name a column of the table: {listed(frame.collect_schema())}; got None.")
+        action, reward, propensity, person = found.values()
         arms = encoding.schema[action].levels
         most = 1000  # arms: more are rather a column of numbers
         if not 2 <= len(arms) <= most:
@@ -289,8 +295,8 @@ class Log:
             if len(odd := np.flatnonzero(~((p > 0) & (p <= ONE)))):
                 found = f"{p[odd[0]]} in row {odd[0]}"
                 raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
-        if encoding.schema.private:
-            about["from_people"] = encoding.schema.private
+        about |= {"from_people": encoding.schema.private} if encoding.schema.private else {}
+        about |= {"schema": encoding.schema.written} if encoding.scaled else {}
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod

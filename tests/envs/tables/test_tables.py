@@ -206,6 +206,7 @@ def test_a_schema_goes_to_json_and_back(tmp_path: Path) -> None:
     assert kept["fields"][1] == {
         "name": "channel",
         "constraints": {"enum": ["app", "call", "mail"], "required": True},
+        "privbandit": {"public": False},
     }
     one, two = (Encoding(found).encoded(ROWS)[0] for found in (schema, Schema.of(tmp_path / "s.json")))
     assert one.tobytes() == two.tobytes()

@@ -51,7 +51,7 @@ def labelled(table: Table, label: str, public: str | None = None, schema: Any = 
     if len(labels) < 2:
         raise ValueError(f"column {shown(label)} must have at least two different labels; got {shown(labels)}.")
     X, others = encoding.encoded(frame)
-    y = codes(others[label], labels)
+    y = others[label].to_numpy().astype(np.int64)
     return Dataset(X, y, tuple(labels), tuple(encoding.names), flags(others, public), encoding.scaled)
 
 
@@ -109,12 +109,6 @@ def encoding_of(
         known = [f"{field.name} ({field.use.role})" for field in found.fields]
         raise ValueError(f"a table needs a column of features; it has {listed(known)}.")
     return Encoding(found, scaled=schema is not None), frame
-
-
-def codes(column: "pl.Series", names: list[str]) -> NDArray[np.int64]:
-    """Return a column of names as their places in a list, shape (n,)."""
-    places = {name: place for place, name in enumerate(names)}
-    return np.array([places[name] for name in column], np.int64)
 
 
 def flags(others: "pl.DataFrame", public: str | None) -> NDArray[np.bool_] | None:

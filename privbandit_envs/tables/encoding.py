@@ -20,11 +20,11 @@ OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
 ROWS = 2**14
 """Rows of a block."""
+CACHED = 2**9
+"""Rows of a block that are written at once."""
 MOST = 20
 """Problems of a table that are listed."""
 TEXTS = pl.String()
-CIRCLES = {"weekday": 7, "hour": 24}
-"""Parts of a time that come round again, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,20 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
         column, texts = column.cast(pl.String), True
     if texts:
         column = column.str.strip_chars()
-        blank = column.is_null() | column.is_in(list(missing))
-    else:
-        blank = column.is_null() | column.is_nan() if dtype.is_float() else column.is_null()
-    value: pl.Expr
+    elif dtype.is_float():
+        column = column.fill_nan(None)
+    blank = column.is_null() | column.is_in(list(missing)) if texts else column.is_null()
+    value, good = column, pl.lit(True)
     if field.type in ("number", "integer"):
         decimal = column.str.replace(field.decimal, ".", literal=True) if texts and field.decimal != "." else column
         value = decimal.cast(pl.Float64, strict=False)
-        blank = blank | value.is_nan().fill_null(False)
-        good = value.is_finite() & ((value == value.round()) if field.type == "integer" else True)
+        if texts:
+            blank = blank | value.is_nan().fill_null(False)
+        if not dtype.is_integer():
+            good = value.is_finite()
+            good = good & (value == value.round()) if field.type == "integer" else good
+    elif field.type == "boolean" and dtype == pl.Boolean:
+        value = column.cast(pl.Float64)
     elif field.type == "boolean":
         words = column if texts else column.cast(pl.Float64, strict=False)
         yes = words.is_in(field.true) if texts else words == 1
@@ -65,9 +70,9 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
         value, good = pl.when(yes | no).then(yes.cast(pl.Float64)), yes | no
     elif field.type == "string":
         value = column if texts else text(column, dtype)
-        closed = field.use.role in ("action", "label") or (field.use.unseen == "refuse" and not field.use.columns)
-        known = closed and field.constraints.enum is not None
-        good = value.is_in(field.levels) if known else pl.lit(True)
+        closed = field.use.unseen == "refuse" and field.use.role == "context" and field.use.columns is None
+        if closed or (field.use.role != "context" and coded_by(field)):
+            good = value.is_in(field.levels)
     else:
         value = column if not texts else moments(column, field)
         value = value.cast(pl.Datetime("us"), strict=False) if dtype != pl.Time else pl.lit(None, pl.Datetime("us"))
@@ -75,7 +80,7 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
     fault = ~blank & ~good.fill_null(False)
     if field.constraints.required or field.use.role not in ("context", "person", "ignore"):
         fault = fault | blank
-    return Cells(pl.when(~blank).then(value), blank, fault.fill_null(True))
+    return Cells(pl.when(~blank).then(value) if texts else value, blank, fault.fill_null(True))
 
 
 def text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
@@ -114,6 +119,20 @@ def bucket(level: str, columns: int) -> int:
     return int.from_bytes(hashlib.blake2b(level.encode(), digest_size=8).digest()) % columns
 
 
+def named(field: Field) -> list[str]:
+    """Return the names of the coordinates that a field becomes."""
+    name, blank = field.name, [] if field.constraints.required else [f"{field.name}={BLANK}"]
+    if field.type == "string" and field.use.columns is not None:
+        return [*(f"{name}#{k}" for k in range(field.use.columns)), *blank]
+    if field.type == "string":
+        levels = [*field.levels, *([OTHER] if field.use.unseen == OTHER else [])]
+        return [*(f"{name}={level}" for level in levels), *blank]
+    if field.type in ("number", "integer", "boolean"):
+        return [name, *blank]
+    circles = [f"{name} {part} {way}" for part in turns(field) for way in ("cos", "sin")]
+    return [f"{name} days", *circles, *blank]
+
+
 @dataclass(frozen=True)
 class Encoding:
     """A schema, applied to a table's columns.
@@ -126,35 +145,27 @@ class Encoding:
     schema: Schema
     scaled: bool = True
 
-    def parts(self, field: Field, dtype: pl.DataType = TEXTS) -> dict[str, pl.Expr]:
-        """Return the columns of numbers that a field becomes, by name."""
-        found, name = cells(field, dtype, self.schema.missing), field.name
-        blank = {} if field.constraints.required else {f"{name}={BLANK}": found.blank.cast(pl.Float64)}
+    def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Floats | None]]:
+        """Return a field's coordinates from left to right: numbers, or codes and the rows of a table that they mean."""
+        found = cells(field, dtype, self.schema.missing)
         if field.type == "string":
-            named = found.value.is_in(field.levels)
-            if field.use.columns is not None:
-                hashed = found.value.map_batches(lambda s: hashes(s, field.use.columns or 1), pl.Int64)
-                return {f"{name}#{k}": at(hashed == k) for k in range(field.use.columns)} | blank
-            other = {f"{name}={OTHER}": at(~named)} if field.use.unseen == OTHER else {}
-            return {f"{name}={level}": at(found.value == level) for level in field.levels} | other | blank
+            return [(code(field, self.schema.missing), np.eye(len(named(field))))]
+        blank: list[tuple[pl.Expr, Floats | None]] = [] if field.constraints.required else [(found.blank, None)]
         if field.type == "boolean":
-            return {name: found.value.fill_null(0.0)} | blank
+            return [(found.value.fill_null(0.0), None), *blank]
         ends = field.constraints.minimum, field.constraints.maximum
         if field.type in ("number", "integer"):
             fill = field.use.fill
             if fill is None:
                 fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
-            return {name: self.within(found.value.fill_null(fill), ends)} | blank
+            return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told = {f"{name} days": self.within(since(found.value), (first, last)).fill_null(0.0)}
-        for part, size in CIRCLES.items():
-            if part == "hour" and field.type == "date":
-                continue
-            turn = found.value.dt.weekday() - 1 if part == "weekday" else hours(found.value)
-            angle = turn.cast(pl.Float64) * (2 * math.pi / size)
-            told |= {f"{name} {part} cos": (angle.cos() / 2 + 0.5).fill_null(0.5)}
-            told |= {f"{name} {part} sin": (angle.sin() / 2 + 0.5).fill_null(0.5)}
-        return told | blank
+        told = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
+        for part in turns(field):
+            time, size = found.value.dt, len(CIRCLES[part]) - 1
+            turn = time.weekday() - 1 if part == "weekday" else time.hour().cast(pl.Int32) * 60 + time.minute()
+            told.append((turn.cast(pl.Int32).fill_null(size), CIRCLES[part]))
+        return [*told, *blank]
 
     def within(self, value: pl.Expr, ends: tuple[Any, Any]) -> pl.Expr:
         """Return numbers in [0, 1] by their bounds, 0.5 if the bounds are one; or as they are."""
@@ -165,8 +176,7 @@ class Encoding:
             return pl.when(value.is_not_null()).then(
                 0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
             )
-        inside: pl.Expr = ((value.clip(low, high) - low) / (high - low)).clip(0.0, 1.0)
-        return inside
+        return (value.clip(low, high) - low) / (high - low)
 
     @property
     def fields(self) -> list[Field]:
@@ -175,13 +185,13 @@ class Encoding:
 
     @property
     def others(self) -> list[Field]:
-        """The columns with another role, whose values are kept."""
+        """The columns with another role: values, or places in ``levels`` of arms and labels."""
         return [field for field in self.schema.fields if field.use.role not in ("context", "ignore")]
 
     @property
     def names(self) -> list[str]:
         """The names of a context's coordinates, d of them, such as ``"age"`` and ``"channel=mail"``."""
-        return [name for field in self.fields for name in self.parts(field)]
+        return [name for field in self.fields for name in named(field)]
 
     @property
     def bound(self) -> float:
@@ -201,22 +211,36 @@ class Encoding:
         """
         frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
         kinds = kinds_of(frame, [*self.fields, *self.others])
-        numbers = [part for field in self.fields for part in self.parts(field, kinds[field.name]).values()]
-        found = {
-            field.name: cells(field, kinds[field.name], self.schema.missing) for field in (*self.fields, *self.others)
-        }
+        # coordinates; values of other columns; and a fault, which a number of a level below 0 says by itself
+        parts = [part for field in self.fields for part in self.parts(field, kinds[field.name])]
+        values, faults = [], [pl.lit(False)]
+        for field in (*self.fields, *self.others):
+            found, leveled = cells(field, kinds[field.name], self.schema.missing), coded_by(field)
+            faults += [] if leveled else [found.fault]
+            if field.use.role != "context":
+                values.append(code(field, self.schema.missing) if leveled else found.value)
+        names = [field.name for field in self.others]
         chosen = frame.select(
-            *(part.cast(pl.Float64).alias(f"x{place}") for place, part in enumerate(numbers)),
-            *(found[field.name].value.alias(f"o{place}") for place, field in enumerate(self.others)),
-            pl.any_horizontal(pl.lit(False), *(one.fault for one in found.values())).alias("fault"),
+            *(part.alias(f"\0{place}") for place, (part, _) in enumerate(parts)),
+            *(value.alias(name) for value, name in zip(values, names, strict=True)),
+            pl.any_horizontal(faults).alias("\0fault"),
         )
+        leveled = [field.name for field in self.others if coded_by(field)]
+        leveled += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
         with told("the table"):
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
-                if block["fault"].any():
+                if block["\0fault"].any() or any((block[name] < 0).any() for name in leveled):
                     raise ValueError(self.problems(frame, kinds))
-                contexts = block.select(pl.col("^x\\d+$")).to_numpy(order="c") if numbers else np.empty((len(block), 0))
-                names = {f"o{place}": field.name for place, field in enumerate(self.others)}
-                yield contexts, block.select(list(names)).rename(names)
+                columns = [column.to_numpy() for column in block.iter_columns()]
+                contexts = np.empty((len(block), len(self.names)))
+                for start in range(0, len(block), CACHED):
+                    some, place = slice(start, start + CACHED), 0
+                    for (_, meaning), column in zip(parts, columns, strict=False):
+                        width = 1 if meaning is None else meaning.shape[1]
+                        one = column[some, None] if meaning is None else meaning.take(column[some], axis=0)
+                        contexts[some, place : place + width] = one
+                        place += width
+                yield contexts, block.select(names)
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""
@@ -253,7 +277,7 @@ class Encoding:
         told: dict[str, Any] = {}
         place = 0
         for field in self.fields:
-            names = list(self.parts(field))
+            names = named(field)
             part = dict(zip(names, context[place : place + len(names)].tolist(), strict=True))
             place += len(names)
             if part.get(f"{field.name}={BLANK}"):
@@ -290,14 +314,57 @@ def wrong(field: Field, cell: object, blank: bool) -> str:
     return f'{shown(cell)} is no {kind}{form}; name it in `missingValues`, or give the column the role "ignore"'
 
 
-def hashes(column: pl.Series, columns: int) -> pl.Series:
-    """Return the column of each level, null for none."""
-    known = {level: bucket(level, columns) for level in column.unique().drop_nulls()}
-    return column.replace_strict(known, default=None, return_dtype=pl.Int64)
+def code(field: Field, missing: Sequence[str]) -> pl.Expr:
+    """Return a column of levels as their numbers, as ``coded`` does."""
+    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing), pl.Int32, is_elementwise=True)
 
 
-def at(condition: pl.Expr) -> pl.Expr:
-    return condition.fill_null(False).cast(pl.Float64)
+def coded(column: pl.Series, field: Field, missing: Sequence[str]) -> pl.Series:
+    """Return the number of each level, or of the coordinate of others or blanks; -1 for a fault."""
+    texts = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+    codes = pl.Series(column.name, [None], pl.Int32).new_from_index(0, len(column))
+    # most texts are levels as they are written
+    if texts and field.use.columns is None and not {*field.levels} & {*missing}:
+        codes = column.cast(pl.String).cast(pl.Enum(field.levels), strict=False).to_physical().cast(pl.Int32)
+    if not (odd := codes.is_null()).any():
+        return codes
+    rest = column.filter(odd).to_frame()
+    distinct = rest.unique()
+    found, context = cells(field, column.dtype, missing), field.use.role == "context"
+    blank = -1 if field.constraints.required or not context else len(named(field)) - 1
+    other = len(field.levels) if context and field.use.unseen == OTHER else -1
+    places = {level: place for place, level in enumerate(field.levels)}
+
+    def number(value: str | None) -> int:
+        if value is None:
+            return blank
+        return bucket(value, field.use.columns) if field.use.columns is not None else places.get(value, other)
+
+    numbers = map(number, distinct.select(found.value).to_series())
+    known = distinct.with_columns(pl.Series("\0code", numbers, pl.Int32))
+    joined = rest.join(known, on=column.name, how="left", nulls_equal=True, maintain_order="left")
+    return codes.scatter(odd.arg_true(), joined["\0code"])
+
+
+def coded_by(field: Field) -> bool:
+    """Return whether a column is numbers of levels: it holds features, or arms or labels that its schema names."""
+    named = field.use.role in ("action", "label") and bool(field.levels)
+    return field.type == "string" and (field.use.role == "context" or named)
+
+
+def turns(field: Field) -> list[str]:
+    """Return the parts of a time that come round again."""
+    return ["weekday"] if field.type == "date" else list(CIRCLES)
+
+
+def on_circle(turn: Floats) -> Floats:
+    """Return cosine and sine of turns, moved to [0, 1]; the middle for a time that is missing, in a last row."""
+    angle = turn * (2 * math.pi)
+    return np.vstack([np.column_stack([np.cos(angle), np.sin(angle)]) / 2 + 0.5, [[0.5, 0.5]]])
+
+
+CIRCLES = {"weekday": on_circle(np.arange(7) / 7), "hour": on_circle(np.arange(1440) / 1440)}
+"""Parts of a time that come round again, and their coordinates: of days, and of minutes."""
 
 
 def since(value: pl.Expr) -> pl.Expr:

@@ -9,14 +9,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from privbandit_envs.datasets.lines import LONGEST_LINE, table_rows, text_lines
 from privbandit_envs.files import regular
 from privbandit_envs.validate import cut, is_number, listed, shown
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 Table: TypeAlias = "str | Path | Mapping[str, Any] | Any"
 """The path of a file, a frame of any library that narwhals knows, or arrays by name."""
@@ -209,7 +213,7 @@ def of_file(path: Path) -> pl.LazyFrame | Text:
     with told(str(path)):
         if first.startswith(b"PAR1"):
             try:
-                return parquet(path).lazy()
+                return lazy_parquet(path)
             except ValueError as error:
                 raise ValueError(f"{path} is no parquet file: {cut(str(error)).rstrip('.')}.") from None
         if first.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -230,17 +234,13 @@ def parquet(path: Path) -> pl.DataFrame:
         OSError: the file cannot be read.
         ValueError: it is damaged; of some damage pyarrow and polars have errors of their own.
     """
-    from pyarrow.parquet import ParquetFile  # polars names no extra of ours if it is missing
-
     with regular(path) as file:
         content = io.BytesIO(file.read())
     with HELD, open(os.devnull, "wb") as nowhere:
         stderr = os.dup(2)
         os.dup2(nowhere.fileno(), 2)  # a panic writes its backtrace there by itself
         try:
-            found = ParquetFile(content).metadata
-            if found.num_rows * found.num_columns > max(2**27, 100 * len(content.getvalue())):
-                raise ValueError(f"it says it has {found.num_rows:,} rows, a hundred times its size")
+            parquet_file(content)
             content.seek(0)
             return pl.read_parquet(content, use_pyarrow=True, pyarrow_options={"page_checksum_verification": True})
         except (OSError, pl.exceptions.PanicException) as error:  # a panic is no Exception, and ends a program
@@ -248,6 +248,38 @@ def parquet(path: Path) -> pl.DataFrame:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def parquet_file(content: Any) -> "ParquetFile":
+    """Return an open parquet file; raise ValueError if it says that it has far more rows than bytes."""
+    from pyarrow.parquet import ParquetFile  # polars names no extra of ours if it is missing
+
+    size = content.seek(0, io.SEEK_END)
+    opened = ParquetFile(content, page_checksum_verification=True)
+    if opened.metadata.num_rows * opened.metadata.num_columns > max(2**27, 100 * size):
+        raise ValueError(f"it says it has {opened.metadata.num_rows:,} rows, a hundred times its size")
+    return opened
+
+
+def lazy_parquet(path: Path) -> pl.LazyFrame:
+    """Return a parquet file as a lazy frame, read by pyarrow a batch of rows at a time; errors are those of it."""
+    with path.open("rb") as file:
+        kinds: Any = pl.from_arrow(parquet_file(file).schema_arrow.empty_table())
+
+    def batches(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        left, names = n_rows, kinds.columns if columns is None else columns or kinds.columns[:1]
+        with path.open("rb") as file:
+            for batch in parquet_file(file).iter_batches(size or 2**16, columns=names):
+                frame: Any = pl.from_arrow(batch)
+                frame = frame if left is None else frame.head(left)
+                left = None if left is None else left - len(frame)
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
+
+    return register_io_source(batches, schema=kinds.schema)
 
 
 def text_of(path: Path, first: bytes) -> Path | bytes:

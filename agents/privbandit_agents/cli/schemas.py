@@ -6,7 +6,7 @@ from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UsageError, usage_errors
 from privbandit_agents.experiments.views.table import Column, Table
 from privbandit_envs.files import real
-from privbandit_envs.tables.encoding import Encoding
+from privbandit_envs.tables.encoding import Encoding, named
 from privbandit_envs.tables.proposing import CALLED, propose
 from privbandit_envs.tables.schema import Field, Schema
 from privbandit_envs.validate import listed
@@ -45,7 +45,7 @@ def table_of(encoding: Encoding, title: str) -> Table:
             "role": field.use.role,
             "limits": limits(field),
             "known": known(field, encoding.schema),
-            "size": len(encoding.parts(field)) if field.use.role == "context" else None,
+            "size": len(named(field)) if field.use.role == "context" else None,
         }
         for field in encoding.schema.fields
     ]

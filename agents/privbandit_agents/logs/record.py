@@ -25,7 +25,7 @@ from privbandit_agents.base.spaces import Array, n_arms
 from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
-from privbandit_envs.datasets.frames import Table, codes, encoding_of
+from privbandit_envs.datasets.frames import Table, encoding_of
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, listed, one_of, shown
 
@@ -282,7 +282,7 @@ class Log:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
         # contexts, arms, rewards
         contexts, others = encoding.encoded(frame)
-        actions, rewards = codes(others[action], arms), others[reward].to_numpy()
+        actions, rewards = others[action].to_numpy().astype(np.int64), others[reward].to_numpy()
         people = None if person is None else people_of(others[person], strangers)
         # propensities, as logged or estimated
         about: dict[str, Any] = {"arms": list(arms), "features": encoding.names, "uniform": 1 / len(arms)}

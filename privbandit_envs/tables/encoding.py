@@ -18,8 +18,8 @@ from privbandit_envs.validate import did_you_mean, listed, shown
 Floats = NDArray[np.float64]
 OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
-ROWS = 2**14
-"""Rows of a block."""
+ROWS, CELLS = 2**14, 2**20
+"""Most rows and cells of a block."""
 CACHED = 2**9
 """Rows of a block that are written at once."""
 MOST = 20
@@ -228,6 +228,7 @@ class Encoding:
         leveled = [field.name for field in self.others if coded_by(field)]
         leveled += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
         with told("the table"):
+            rows = max(min(rows, CELLS // max(len(self.names), 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 if block["\0fault"].any() or any((block[name] < 0).any() for name in leveled):
                     raise ValueError(self.problems(frame, kinds))

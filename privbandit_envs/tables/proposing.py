@@ -6,6 +6,7 @@ from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from privbandit_envs.datasets.dataset import in_order
@@ -18,10 +19,12 @@ LEVELS = 64
 """A column of texts with more levels is hashed, or is an identity if more than half of the rows differ."""
 HASHED = 32
 """Columns of a hash."""
-HEAD = 1000
+HEAD = 300
 """Rows by which types are tried first."""
 STRANGE = 0.1
 """Share of cells that fit no number and no date, from which on a column holds levels."""
+EMPTY = 1e-9
+"""What stands for this share if there are no cells."""
 COMMON = 3
 """Types that are tried before dates are: true or false, integers, numbers."""
 NAMED = ("action", "label", "person")
@@ -85,8 +88,17 @@ def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -
             if isinstance(found, Text):
                 found.check()  # which names the line
             raise
-        common = fitting(head, {name: fits[:COMMON] for name, fits in every.items()}, kinds)
-        left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE}
+        # texts of numbers alone are tried as numbers, which is fast
+        words = [name for name, fits in every.items() if kinds[name] == pl.String and len(fits) > COMMON]
+        shares = fitting(head, {name: [Field(name=name, type="number")] for name in words}, kinds)
+        plainly = {name for name, fits in shares.items() if fits[0][0] == 0}
+        numbers = head.select(pl.col(list(plainly)).str.strip_chars().cast(pl.Float64, strict=False)).collect()
+        common = fitting(head, {name: fits[:COMMON] for name, fits in every.items() if name not in plainly}, kinds)
+        common = {
+            name: of_numbers(fits[:COMMON], numbers[name]) if name in plainly else common[name]
+            for name, fits in every.items()
+        }
+        left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE or fits[0][0] == EMPTY}
         shares = common | fitting(head, left, kinds)
         tried = {
             name: [one for share, one in fits if share <= max(STRANGE, fits[0][0])] for name, fits in shares.items()
@@ -97,8 +109,9 @@ def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -
         whole = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
         faulty = {name: tried[name] for name, fits in whole.items() if fits[0][0] > 0 and len(tried[name]) > 1}
         fields |= {name: fits[0][1] for name, fits in fitting(frame, faulty, kinds).items()}
-        for name, fits in tried.items():
-            if {field.format for field in fits} >= {"%d/%m/%Y", "%m/%d/%Y"}:
+        for name, field in fields.items():
+            other = [one for one in tried[name] if one.format == field.format.replace("%d/%m", "%m/%d") != field.format]
+            if other and fitting(frame, {name: other}, kinds)[name][0][0] == 0:
                 warnings.warn(f"column {shown(name)}: day or month may come first; day is taken.", stacklevel=2)
         # bounds and levels
         wanted = [fact for field in fields.values() for fact in facts_of(field, kinds)]
@@ -143,9 +156,16 @@ def fitting(
     sizes = {name: found[f"t{place}"] for place, name in enumerate(blanks)}
     shares: dict[str, list[tuple[float, Field]]] = {name: [] for name in tried}
     for place, (field, _) in enumerate(every):
-        share = found[f"f{place}"] / sizes[field.name] if sizes[field.name] else 1.0
+        share = found[f"f{place}"] / sizes[field.name] if sizes[field.name] else EMPTY
         shares[field.name].append((STRANGE if field.type == "string" else share, field))
     return {name: sorted(fits, key=lambda fit: fit[0]) for name, fits in shares.items()}
+
+
+def of_numbers(tried: list[Field], column: pl.Series) -> list[tuple[float, Field]]:
+    """Return what ``fitting`` does, for true or false, integers and numbers in a column of numbers."""
+    values = column.drop_nulls().drop_nans().to_numpy()
+    wrong = {"boolean": ~np.isin(values, (0, 1)), "integer": values != values.round(), "number": np.zeros(1)}
+    return sorted(((float(wrong[field.type].mean()), field) for field in tried), key=lambda fit: fit[0])
 
 
 def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:

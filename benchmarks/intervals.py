@@ -1,11 +1,11 @@
 """How often intervals made of a log cover the truth, on logs of worlds whose truth is known.
 
-``python benchmarks/intervals.py [--repetitions 30] [--logs small,wide,skewed,wrong]`` prints, for each log and agent,
-the number of repetitions whose 95 % interval of ``privbandit cost`` has the agent's true reward, and how often the
-check is alarmed. ``--table estimates`` prints the coverage of the estimates of one policy as a CSV, over rates of
-clicks, rows an arm, arms and logging policies, and ``--table alarms`` the alarms of ``check_simulator`` where the model
-is the truth. A cell below .93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2`` takes
-one rate alone, ``--done FILE`` keeps the lines of an earlier run.
+``python benchmarks/intervals.py --table estimates`` prints the coverage of the estimates of one policy as a CSV, over
+rates of clicks, rows an arm, arms and logging policies; ``--table alarms`` the alarms of ``check_simulator`` where the
+model is the truth; ``--table answers`` the answers of ``privbandit cost`` by rows alone, over rates, rows, arms,
+features, logging policies and orders of rows, and at the end how many of them are true. A cell of the first two below
+.93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2`` takes one rate alone,
+``--done FILE`` keeps the lines of an earlier run.
 """
 
 import argparse
@@ -17,105 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
+import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
-from privbandit_agents import Log, dr, ips, make, play, private_value, snips
-from privbandit_agents.base.agent import AnyAgent
-from privbandit_agents.cli.cost import estimated
-from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, simulator
-from privbandit_agents.zoo.registry import can_play
+from privbandit_agents import Log, dr, ips, private_value, snips
+from privbandit_agents.logs.simulator import Simulator, check_simulator
+from privbandit_agents.logs.telling import gain
 
-import privbandit_envs
-from privbandit_envs.families.clicks import ClicksProblem
-from privbandit_envs.problem import Array, Floats
-
-Env = gym.Env[Any, Any]
-AGENTS = ("linucb", "auto-joint", "reward-dp-linucb", "shuffle-linucb", "auto-local")
-LOGS = {"small": (4, 6, 20_000), "wide": (10, 12, 50_000), "skewed": (4, 6, 20_000), "wrong": (4, 6, 20_000)}
-"""Arms, features and users of each log."""
-
-
-class Crossed(ClicksProblem):
-    """Clicks that depend on the product of two features, which no line follows."""
-
-    def means(self, contexts: Array) -> Floats:
-        usual = super().means(contexts)
-        sign = np.sign(contexts[..., 0] * contexts[..., 1])[..., None] * np.where(np.arange(usual.shape[-1]) % 2, 1, -1)
-        return np.asarray(np.clip(usual + 0.25 * sign, 0.02, 0.98))
-
-
-def world(name: str, horizon: int) -> Env:
-    arms, dim, _ = LOGS[name]
-    if name != "wrong":
-        return gym.make("privbandit/Clicks-v0", instance_seed=5, n_arms=arms, dim=dim, horizon=horizon)
-    return privbandit_envs.BanditEnv(Crossed, instance_seed=5, n_arms=arms, dim=dim, horizon=horizon)
-
-
-def logged(name: str, seed: int) -> Log:
-    """Return a log of a policy that knows a noisy version of the truth; the one of ``skewed`` goes down to .01."""
-    arms, _, users = LOGS[name]
-    env = world(name, users)
-    env.reset(seed=seed)
-    contexts = env.unwrapped.upcoming(users)  # type: ignore[attr-defined]
-    rng = default_rng([seed, 7])
-    law = policy(contexts, arms, rng, 0.01 if name == "skewed" else 0.3 / arms, 4.0 if name == "skewed" else 1.0)
-    actions = np.minimum((law.cumsum(axis=1) < rng.random((users, 1))).sum(axis=1), arms - 1)
-    served = env.unwrapped.serve(actions)  # type: ignore[attr-defined]
-    p = law[np.arange(users), actions]
-    return Log(contexts, actions, served.reward, p, served.reward, np.zeros(users), {"uniform": 1 / arms})
-
-
-def policy(contexts: Array, arms: int, rng: Generator, least: float, sharpness: float) -> NDArray[np.float64]:
-    """Return a softmax policy with random weights, mixed so that no arm has less than ``least``, shape (n, K)."""
-    scores = sharpness * contexts @ rng.normal(0, 0.5, (contexts.shape[1], arms))
-    law = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(least + (1 - arms * least) * law / law.sum(axis=1, keepdims=True))
-
-
-def truths(name: str, agents: list[str], runs: int = 24) -> dict[str, float]:
-    """Return each agent's true mean reward a user, by runs in the world itself."""
-    users = LOGS[name][2]
-    found = {}
-    for agent in agents:
-        means = []
-        for seed in range(runs):
-            env = world(name, users)
-            result = play(env, made(agent, env, seed), seed=10_000 + seed)
-            means.append(result.reward[-1] / users)
-        found[agent] = float(np.mean(means))
-    return found
-
-
-def made(agent: str, env: Env, seed: int) -> AnyAgent:
-    return make(agent, env, seed=seed, **({} if agent == "linucb" else {"epsilon": 1.0}))
-
-
-def covered(name: str, repetitions: int, seeds: int) -> Iterator[str]:
-    """Yield a line for each agent, and one for the check."""
-    agents = [agent for agent in AGENTS if can_play(agent, world(name, 100))]
-    true = truths(name, agents)
-    hits, widths, off = dict.fromkeys(agents, 0), dict.fromkeys(agents, 0.0), 0
-    for repetition in range(repetitions):
-        log = logged(name, 500 + repetition)
-        fitted = simulator(log, "logistic" if name == "wrong" else "auto")
-        off += any(gap.off for gap in check_simulator(fitted))
-        for agent in agents:
-            curves = []
-            for seed in range(seeds):
-                env = gym.make(LOG_ENV, source=fitted, horizon=len(log))
-                result = play(env, made(agent, env, seed), seed=seed)
-                curves.append(result.reward)
-            mean, half = estimated(curves, result.checkpoints, len(log))
-            hits[agent] += abs(mean - true[agent]) <= half
-            widths[agent] += half / repetitions
-    for agent in agents:
-        found = f"{hits[agent]:3} of {repetitions}   true {true[agent]:.4f}   half width {widths[agent]:.4f}"
-        yield f"{name:8} {agent:18} {found}"
-    yield f"{name:8} the check is alarmed in {off} of {repetitions}"
-
-
+Floats = NDArray[np.float64]
 RATES, RATES_OF_ALARMS = (0.001, 0.005, 0.02, 0.2), (0.002, 0.02, 0.2, 0.5)
 ROWS, ARMS, KINDS = (20, 150, 1000, 10_000), (2, 12, 80), 10
 LOGGING = ("even", "skewed", "hard", "sharp")
@@ -164,11 +74,124 @@ def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tup
         rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
         log, true, _ = clicks(rate, rows, arms, logging, rng)
         means = np.repeat(true[:, None], arms, axis=1)
-        ahead, names = np.zeros(len(log), int), [str(arm) for arm in range(arms)]
-        rest: tuple[Any, ...] = ("logistic", {}, 0.0, 1.0, 0.0, None, ahead, names)
+        rest: tuple[Any, ...] = ("logistic", {}, 0.0, 1.0, 0.0, None, [str(arm) for arm in range(arms)])
         fitted = Simulator(log.contexts, means, means, log.actions, log.rewards, 1 / log.propensities, *rest)
         off += any(gap.off for gap in check_simulator(fitted))
     return off > 0.02 * len(seeds), {"logs": len(seeds), "alarmed": off}
+
+
+ANSWERS = {
+    "rate": (0.003, 0.02, 0.2, "real"),
+    "rows": (1000, 10_000, 200_000),
+    "arms": (2, 8, 40),
+    "features": ("numbers", "categories", "interactions"),
+    "logging": ("even", "skewed", "some fixed"),
+    "order": ("random", "sorted", "drifting"),
+}
+"""*Interactions* are signs of three features, which products of two do not follow; *some fixed* logs have no choice for
+a third of users; *drifting* ones have three times as many clicks at the end as at the beginning."""
+EFFECTS = (0.0, 0.0, 0.3, 0.6, 1.0)
+"""Standard deviation of log-odds among arms, in the logs of a cell."""
+
+
+def decisions(
+    rate: float | str, rows: int, arms: int, features: str, logging: str, order: str, effect: float, rng: Generator
+) -> tuple[Log, Floats, Floats]:
+    """Return a log, the mean reward of each arm for each row, and the law of the log, both of shape (n, K)."""
+    base = scipy.special.logit(0.3 if rate == "real" else rate)
+    x, kinds = rng.normal(size=(rows, 4)), rng.integers(4, size=(rows, 2))
+    if features == "categories":
+        x = np.hstack([np.eye(4)[kind] for kind in kinds.T])
+    inner = x if features != "interactions" else np.prod(np.sign(x[:, :3]), axis=1)[:, None]
+    slopes = rng.normal(size=(inner.shape[1], arms))
+    score = inner @ slopes / np.sqrt((inner**2).sum(axis=1).mean()) + 0.5 * rng.normal(size=arms)
+    means = scipy.special.expit(base + effect * score)
+    if order == "drifting":
+        means = np.clip(means * np.linspace(0.5, 1.5, rows)[:, None], 0, 1)
+    # the log's policy
+    law = np.full((rows, arms), 1 / arms)
+    if logging != "even":
+        law = 0.1 / arms + 0.9 * scipy.special.softmax(x @ rng.normal(size=(x.shape[1], arms)), axis=1)
+    if logging == "some fixed":
+        fixed = x[:, 0] > (0.43 if features != "categories" else 0.5)
+        law = np.where(fixed[:, None], np.eye(arms)[rng.integers(arms)], law)
+    actions = np.minimum((law.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1), arms - 1)
+    each = np.arange(rows)
+    mean = means[each, actions]
+    rewards = rng.beta(4 * mean, 4 * (1 - mean)) if rate == "real" else (rng.random(rows) < mean).astype(float)
+    place = np.lexsort((rewards, actions)) if order == "sorted" else each
+    about = {"uniform": 1 / arms, "reward_range": (0.0, 1.0)}
+    columns = (one[place] for one in (x, actions, rewards, law[each, actions], rewards, np.zeros(rows)))
+    return Log(*columns, about), means[place], law[place]
+
+
+def powered(means: Floats, law: Floats, real: bool) -> bool:
+    """Return whether the best policy that the log supports would show its gain in nine of ten logs if it were known."""
+    best = np.where(law > 0, means, -1).argmax(axis=1)
+    each, arms = np.arange(len(means)), np.arange(means.shape[1])
+    value, own = means[each, best].mean(), (law * means).sum(axis=1).mean()
+    with np.errstate(divide="ignore"):
+        weights = np.where(arms == best[:, None], 1 / law, 0.0)
+    spread = means * (1 - means) / (5 if real else 1)
+    off = (weights - 1) ** 2 * spread + (weights * (means - value) - (means - own)) ** 2
+    deviation = np.sqrt(np.where(law > 0, law * off, 0.0).sum(axis=1).mean() / len(means))
+    return bool(value - own > (1.960 + 1.282) * deviation)
+
+
+def hash_of(part: object) -> int:
+    return sum(place * ord(letter) for place, letter in enumerate(str(part), 1))
+
+
+def answers(only: str, every: int, first: int, most: int) -> None:
+    """Print, for each cell, how many logs show a gain of those with none and with one, and how many hold; and shares.
+
+    Args:
+        only: rates; "" for all.
+        every: of how many cells one is taken, by chance.
+        first: seed.
+        most: rows.
+    """
+    cells = [
+        c for c in itertools.product(*ANSWERS.values()) if (not only or str(c[0]) in only.split(",")) and c[1] <= most
+    ]
+    lines = []
+    for cell in default_rng(0).permutation(np.array(cells, object))[::every]:
+        found = dict.fromkeys(("none", "false", "some", "shown", "true", "covered", "powered", "told"), 0)
+        for seed, effect in enumerate(EFFECTS, first):
+            log, means, law = decisions(*cell, effect, default_rng([seed, *map(hash_of, cell)]))
+            told = gain(log)
+            place, arm = told.chosen
+            true = float((means[place, arm] - (law[place] * means[place]).sum(axis=1)).mean())
+            if effect == 0:
+                more = {"none": 1, "false": told.shown}
+            else:
+                strong = powered(means, law, cell[0] == "real")
+                more = {"some": 1, "shown": told.shown, "true": told.shown and true > 0, "powered": strong}
+                more |= {"covered": told.low <= true <= told.high, "told": strong and told.shown}
+            found |= {name: found[name] + int(value) for name, value in more.items()}
+        if not lines:
+            lines.append([*ANSWERS, *found])
+            print(*lines[0], sep=",")
+        lines.append([*map(str, cell), *map(str, found.values())])
+        print(*lines[-1], sep=",", flush=True)
+    print(*summary(lines), sep="\n")
+
+
+def summary(lines: list[list[str]]) -> Iterator[str]:
+    """Yield the shares of answers that are true, by kinds of cells."""
+    head, *rows = lines
+    places = {name: place for place, name in enumerate(head)}
+
+    def total(name: str, kept: list[list[str]]) -> int:
+        return sum(int(row[places[name]]) for row in kept)
+
+    yield "cells,shown where there is none,shown gains that are true,intervals that hold,powered logs that are told"
+    for part, values in {"all": ("",), **ANSWERS}.items():
+        for value in values:
+            kept = [row for row in rows if part == "all" or row[places[part]] == str(value)]
+            pairs = (("false", "none"), ("true", "shown"), ("covered", "some"), ("told", "powered"))
+            shares = [f"{total(one, kept)} of {total(other, kept)}" for one, other in pairs]
+            yield ",".join([f"{part} {value}".strip(), *shares])
 
 
 def table(name: str, only: str, done: str) -> None:
@@ -216,18 +239,17 @@ def samples(name: str, rows: int) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=30)
-    parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--logs", default=",".join(LOGS))
-    parser.add_argument("--table", choices=("estimates", "alarms"))
+    parser.add_argument("--table", choices=("estimates", "alarms", "answers"), default="answers")
     parser.add_argument("--only", default="", help="rates")
     parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
+    parser.add_argument("--every", type=int, default=1, help="of how many cells of the answers one is taken, by chance")
+    parser.add_argument("--seed", type=int, default=0, help="of the answers")
+    parser.add_argument("--rows", type=int, default=200_000, help="of a log of the answers at most")
     asked = parser.parse_args()
-    if asked.table:
-        return table(asked.table, asked.only, asked.done)
-    for name in asked.logs.split(","):
-        for line in covered(name, asked.repetitions, asked.seeds):
-            print(line, flush=True)
+    if asked.table == "answers":
+        answers(asked.only, asked.every, asked.seed, asked.rows)
+    else:
+        table(asked.table, asked.only, asked.done)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ def cost_of(given: Namespace) -> int:
     engine, title = engine_of(given), f"What privacy would cost: {given.file.name}"
     with only_one(folder, "cost"):
         found = cost(
-            log, budgets, notions, out=folder, seeds=given.seeds, users=given.users, model=given.model, engine=engine,
+            log, budgets, notions, out=folder, seeds=given.seeds, users=given.users, always=given.always, engine=engine,
             err=err(), title=title,
         )  # fmt: skip
     print(found, f"{folder / 'cost.html'} has the page.", sep="\n")

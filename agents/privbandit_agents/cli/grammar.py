@@ -290,18 +290,19 @@ VERBS: dict[str, Verb] = {
     ),
     "cost": Verb(
         "Estimate the cost of privacy from a log of decisions.",
-        "Make a world of a log, let private agents play it, and write a page: reward, share of the gain kept, promise.",
+        "Say what a log can tell, let private agents play in worlds that it leaves possible, and write a page: reward, "
+        "share of the gain kept, promise.",
         f"{RUNS}:cost_of",
         [
             opt("file", help="CSV, parquet or Arrow: a row a decision, with the user's features.", type=Path),
             *ROLES,
             SCHEMA,
             word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
-            word("--epsilon", "E,E", "Budgets, comma-separated.", default="0.3,1,3"),
+            word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
             word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
-            word("--model", "KIND", "Reward model: auto, logistic, trees.", default="auto"),
+            flag("--always", "Let agents play though the log shows no gain."),
             users("the log's"),
-            counted("--seeds", help="Runs of each agent, 2 or more.", default=8),
+            counted("--seeds", help="Worlds that are drawn, a run of each agent in each, 2 or more.", default=16),
             output("Folder of the page.  [default: runs/cost-...]"),
             JOBS,
         ],

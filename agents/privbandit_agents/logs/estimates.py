@@ -87,6 +87,11 @@ def snips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | N
     Arguments and errors are those of ``ips``.
     """
     _, weights, largest = supported(log, policy, rng)
+    return self_normalized(log, weights, largest, confidence)
+
+
+def self_normalized(log: Log, weights: Floats, largest: float, confidence: float = 0.95) -> Estimate:
+    """Return ``snips`` for weights, shape (n,), of which ``largest`` is the largest possible one."""
     low, high = span_of(log)
     scaled = weights / largest
     value = float(scaled @ log.rewards / scaled.sum())
@@ -325,15 +330,20 @@ def crossed(log: Log, rng: Generator, *more: Array) -> Steps:
 
     Rows are known by what is in them and in ``more``, people by their rows: neither has a place.
     """
+    order, part = parts(log, rng, 5, *more)
+    for one in range(5):
+        yield order[part != one], np.sort(order[part == one])
+
+
+def parts(log: Log, rng: Generator, number: int, *more: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows in the order of what is in them, and the random part of each in this order, shape (n,)."""
     rows = [array for name, array in log.arrays.items() if name != "people"]
     order = canonical(*rows, *more, *([] if log.people is None else [log.people]))
     first = np.arange(len(log))
     if log.people is not None:
         _, places, who = np.unique(log.people[order], return_index=True, return_inverse=True)
         first = places[who]
-    part = (rng.permutation(len(log)) % 5)[first]
-    for one in range(5):
-        yield order[part != one], np.sort(order[part == one])
+    return order, (rng.permutation(len(log)) % number)[first]
 
 
 def in_turn(n: int) -> Steps:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
+import scipy
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
@@ -26,8 +27,10 @@ from numpy.typing import NDArray
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.logs.estimates import Estimate, Steps, crossed, dr, interval, largest_weight
+from privbandit_agents.logs.estimates import Steps, crossed, interval, largest_weight
+from privbandit_agents.logs.posterior import draw_lines
 from privbandit_agents.logs.record import Log
+from privbandit_agents.logs.telling import designed, moments
 from privbandit_envs import ArmProblem, BanditEnv, register
 from privbandit_envs.changing.people import most_visits, rows_in_turn
 from privbandit_envs.problem import ArmRounds, Served, pick
@@ -57,9 +60,9 @@ class Simulator:
         low, high: the log's rewards that are 0 and 1 here.
         noise: standard deviation of rewards about their means; 0 if rewards are clicks, which are drawn as such.
         persons: the number of each row's person, shape (n,); None if the log names nobody.
-        ahead: the best arm by models of other parts of the log that come before the row's own, which has the law of a
-            policy chosen without the row; -1 in the first part, shape (n,).
         arms: their names.
+        lines: coefficients of further worlds that the log leaves possible, shape (draws, K, D), or (draws, 1, D) if
+            arms share them; None if there are none.
     """
 
     contexts: Array
@@ -74,8 +77,8 @@ class Simulator:
     high: float
     noise: float
     persons: NDArray[np.int64] | None
-    ahead: NDArray[np.int64]
     arms: list[str]
+    lines: Floats | None = None
 
     def __deepcopy__(self, memo: object) -> "Simulator":
         return self  # nothing in it can change
@@ -116,11 +119,12 @@ class Simulator:
         p, r = np.minimum(1 / self.weights, 1.0), self.rewards
         return Log(self.contexts, self.actions, r, p, r, np.zeros(len(self)), about, people=self.persons)
 
-    def judged(self, law: Array, rows: Array | None = None) -> Estimate:
-        """Return the doubly robust estimate of a policy's mean reward in [0, 1], by its probabilities, (n, K)."""
-        log, rows = self.log, np.arange(len(self)) if rows is None else rows
-        some: dict[str, Any] = {name: array[rows] for name, array in log.arrays.items()}
-        return dr(Log(**some, about=log.about), law[rows], lambda _: self.means[rows])
+    def drawn(self, draw: int) -> Floats:
+        """Return the mean reward of every arm for every user in one of the further worlds, shape (n, K)."""
+        assert self.lines is not None
+        x, lines = designed(np.asarray(self.contexts, np.float64))[0], self.lines[draw]
+        means = x @ (lines[0] if x.ndim == 3 else lines.T)
+        return np.asarray(np.clip(means, 0.0, 1.0) if self.noise else scipy.special.expit(means))
 
     def write(self, path: Path) -> None:
         """Write ``.npz``, readable by its owner alone: it holds raw data."""
@@ -135,8 +139,6 @@ class Simulator:
 def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
     """Fit models of rewards to a log, five parts of its rows, or of its people, by the other four each.
 
-    The best arm of a part is also chosen by the parts before it, so that its value is no praise of chance.
-
     Args:
         log: of arms; with contexts of shape (n, d) each arm has a model, with (n, K, d) all arms share one.
         model: ``"logistic"`` regression (linear for rewards that are no clicks), boosted ``"trees"``, or ``"auto"``:
@@ -149,24 +151,8 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
     from threadpoolctl import threadpool_limits  # which scikit-learn brings
 
     one_of(("auto", *KINDS), model=model)
-    if log.actions.ndim > 1 or log.masks is not None:
-        raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
-    if len(log) < 100:
-        raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
+    contexts, rewards, low, high, clicks = standardized(log)
     arms = log._all_arms()
-    # rewards in [0, 1], features with mean 0 and variance 1
-    low, high = float(log.rewards.min()), float(log.rewards.max())
-    clicks = bool(np.isin(log.rewards, (0, 1)).all())
-    if clicks:
-        low, high = 0.0, 1.0
-    elif low == high:
-        raise ValueError(f"rewards must differ from user to user; all are {low:g}.")
-    rewards = (log.rewards - low) / (high - low)
-    axes = tuple(range(log.contexts.ndim - 1))
-    check_cells(log)
-    scale = log.contexts.std(axis=axes)
-    contexts = (log.contexts - log.contexts.mean(axis=axes)) / np.where(scale > 0, scale, 1.0)
-    contexts = np.clip(contexts, -FARTHEST, FARTHEST)
     # means by models that have not seen the row, of both kinds
     steps = list(crossed(log, default_rng([seed, 41])))
     with threadpool_limits(1):  # small models, which several threads only slow down
@@ -174,27 +160,55 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
         predicted = {kind: pick(table, log.actions) for kind, table in means.items()}
         losses = {kind: loss(rewards, q, clicks) for kind, q in predicted.items()}
         kind = min(losses, key=losses.__getitem__) if model == "auto" else model
-        before = [(np.concatenate([part for _, part in steps[:k]]), steps[k][1]) for k in range(1, 5)]
-        ahead = cross_fitted(kind, contexts, log.actions, rewards, before, arms, clicks).argmax(axis=1)
-    ahead[steps[0][1]] = -1
     rival = KINDS[kind == KINDS[0]]
     noise = 0.0 if clicks else float(np.sqrt(np.mean((rewards - predicted[kind]) ** 2)))
-    return Simulator(
-        contexts.astype(np.float32),
-        means[kind],
-        means[rival],
-        np.asarray(log.actions, np.int64),
-        rewards,
-        1 / np.asarray(log.propensities, np.float64),
-        kind,
-        losses,
-        low,
-        high,
-        noise,
-        log.people,
-        ahead,
-        list(log.about.get("arms") or map(str, range(arms))),
-    )
+    names = list(log.about.get("arms") or map(str, range(arms)))
+    weights = 1 / np.asarray(log.propensities, np.float64)
+    actions = np.asarray(log.actions, np.int64)
+    models = means[kind], means[rival], actions, rewards, weights, kind, losses
+    return Simulator(contexts.astype(np.float32), *models, low, high, noise, log.people, names)
+
+
+def standardized(log: Log) -> tuple[Floats, Floats, float, float, bool]:
+    """Return contexts of mean 0 and variance 1, rewards in [0, 1], those that are 0 and 1, and whether they are clicks.
+
+    Raises:
+        ValueError: as ``simulator`` does.
+    """
+    if log.actions.ndim > 1 or log.masks is not None:
+        raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
+    if len(log) < 100:
+        raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
+    low, high = float(log.rewards.min()), float(log.rewards.max())
+    clicks = bool(np.isin(log.rewards, (0, 1)).all())
+    if clicks:
+        low, high = 0.0, 1.0
+    elif low == high:
+        raise ValueError(f"rewards must differ from user to user; all are {low:g}.")
+    check_cells(log)
+    center, scale = moments(log)
+    contexts = np.clip((log.contexts - center) / scale, -FARTHEST, FARTHEST)
+    return contexts, (log.rewards - low) / (high - low), low, high, clicks
+
+
+def possible_worlds(log: Log, draws: int, seed: int = 0) -> Simulator:
+    """Return the worlds that a log leaves possible: draws from the posterior of ``logs.posterior``; means are theirs.
+
+    Raises:
+        ValueError: as for ``simulator``.
+    """
+    contexts, rewards, low, high, clicks = standardized(log)
+    arms, shared = log._all_arms(), log.contexts.ndim == 3
+    actions, persons = np.asarray(log.actions, np.int64), log.people
+    x, widths = designed(pick(contexts, actions) if shared else contexts)
+    groups, number = (np.zeros_like(actions), 1) if shared else (actions, arms)
+    lines = draw_lines(x, widths, groups, rewards, clicks, number, draws, default_rng([seed, 44]))
+    names = list(log.about.get("arms") or map(str, range(arms)))
+    off = rewards - np.vecdot(x, lines.mean(axis=0)[groups])
+    noise = 0.0 if clicks else max(float(np.sqrt(np.mean(off**2))), 1e-9)
+    none = np.zeros((0, arms))
+    kept = none, none, actions, rewards, np.zeros(len(log)), "posterior", {}
+    return Simulator(contexts.astype(np.float32), *kept, low, high, noise, persons, names, lines)
 
 
 def check_cells(log: Log) -> None:
@@ -270,11 +284,18 @@ class LogProblem(ArmProblem):
     Args:
         source: a ``Simulator``, or the path of a file that it wrote.
         digest: of the simulator, so that results are known to be of it; a file with another one is refused.
+        draw: one of its further worlds, in which rewards are the model's; None: the world of its means.
         horizon: rounds an episode.
     """
 
     def __init__(
-        self, rng: Generator, *, source: "Simulator | str | None" = None, digest: str = "", horizon: int = 10_000
+        self,
+        rng: Generator,
+        *,
+        source: "Simulator | str | None" = None,
+        digest: str = "",
+        draw: int | None = None,
+        horizon: int = 10_000,
     ) -> None:
         made = Simulator.read(Path(source)) if isinstance(source, str) else source
         if not isinstance(made, Simulator):
@@ -283,9 +304,10 @@ class LogProblem(ArmProblem):
             raise ValueError(
                 f"source must be the world with digest {shown(digest)}; that of the file is {made.digest}."
             )
-        self.made, self.n_rows = made, len(made)
+        self.made, self.n_rows, self.drawn = made, len(made), draw is not None
+        self.table = made.means if draw is None else made.drawn(draw)
         self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
-        self.action_space = Discrete(made.means.shape[1])
+        self.action_space = Discrete(len(made.arms))
 
     def contexts(self, n: int, rng: Generator) -> Array:
         return self.observe(self.users(0, n, rng))
@@ -305,11 +327,13 @@ class LogProblem(ArmProblem):
         return self.made.contexts[users]
 
     def means(self, contexts: Array) -> Floats:
-        return self.made.means[contexts]
+        return self.table[contexts]
 
     def rewards(self, means: Floats, rng: Generator) -> Floats:
-        if self.made.noise:
-            return np.clip(means + self.made.noise * rng.standard_normal((len(means), 1)), 0.0, 1.0)
+        if self.made.noise:  # of this mean, and as near to this noise as rewards in [0, 1] can be
+            mean = np.clip(means, 1e-6, 1 - 1e-6)
+            size = np.maximum(mean * (1 - mean) / self.made.noise**2 - 1, 1e-2)
+            return rng.beta(mean * size, (1 - mean) * size)
         return (rng.random((len(means), 1)) < means).astype(np.float64)
 
     def rounds(self, users: Array, rng: Generator) -> "LogRounds":
@@ -326,8 +350,10 @@ class LogRounds(ArmRounds):
     def __init__(self, problem: LogProblem, users: Array, rng: Generator) -> None:
         super().__init__(problem, users, rng)
         made = problem.made
-        off = made.weights[users] * (made.rewards[users] - pick(made.means[users], made.actions[users]))
         self.judged = self.means.copy()
+        if problem.drawn:
+            return
+        off = made.weights[users] * (made.rewards[users] - pick(made.means[users], made.actions[users]))
         self.judged[np.arange(len(users)), made.actions[users]] += off
 
     def serve(self, rows: slice, actions: Array) -> Served:

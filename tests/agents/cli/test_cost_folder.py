@@ -15,7 +15,7 @@ from privbandit_agents.logs.simulator import LOG_ENV, simulator
 
 SMALL = ["--env", "privbandit/Linear-v0", "--set", "env.dim=2", "--set", "env.n_arms=2"]
 COST = ["--action", "action", "--reward", "reward", "--propensity", "propensity", "--seeds", "2", "--epsilon", "1"]
-COST += ["--notions", "joint", "--model", "logistic", "--users", "60", "--jobs", "1"]
+COST += ["--notions", "joint", "--always", "--users", "60", "--jobs", "1"]
 
 
 def logs(folder: Path) -> None:

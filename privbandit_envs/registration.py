@@ -45,7 +45,7 @@ def register(id: str, problem: str, *, listed: bool = True, **kwargs: object) ->
         return
     gym.register(
         id=id,
-        entry_point="privbandit_envs.env:BanditEnv",
+        entry_point="privbandit_envs.changing.delay:made",
         vector_entry_point="privbandit_envs.vector_env:BanditVectorEnv",
         order_enforce=False,
         disable_env_checker=True,

@@ -8,6 +8,7 @@ paper's eleven ``tables``. ``hotels`` reads, prepares and keeps hotel searches f
 """
 
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
 from privbandit_envs.datasets import bundled, tables
@@ -69,11 +70,23 @@ def _read(source: str, label: str | None) -> Dataset:
     path = Path(source).expanduser()
     if path.suffix == ".npz":
         return tables.data.load(path).data
-    if path.suffix != ".csv" and not path.is_file():
+    if not path.is_file() and path.suffix != ".csv":
         raise ValueError(
-            f"source must be one of {', '.join(NAMES)}, {OPENML}<id or name>, or the path of a CSV file; "
+            f"source must be one of {', '.join(NAMES)}, {OPENML}<id or name>, or the path of a table; "
             f"got {shown(source)}{did_you_mean(source, NAMES)}."
         )
-    from privbandit_envs.datasets import csv
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {str(path)!r}; source must be the path of a table.")
+    stat = path.stat()
+    return _table(path.resolve(), label, (stat.st_mtime_ns, stat.st_size))
 
-    return csv.read(path, label)
+
+@lru_cache
+def _table(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
+    """Return a file's table, read again only if it has changed; the label is the last column unless it is named."""
+    from privbandit_envs.datasets.frames import labelled
+    from privbandit_envs.tables.reading import Text, source
+
+    found = source(path)
+    names = found.names if isinstance(found, Text) else found.collect_schema().names()
+    return labelled(path, label or names[-1])

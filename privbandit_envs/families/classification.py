@@ -205,8 +205,9 @@ class Split:
     def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: Precision) -> None:
         self.public_rows, self.private_rows = split(data, n_public, public)
         self.n_labels = len(data.label_names)
-        reference = data.X[self.public_rows]
-        self.public_data = min_max(reference, reference).astype(dtype), data.y[self.public_rows]
+        known = data.X[self.public_rows]
+        reference = np.eye(2)[:, :1] * np.ones(known.shape[1]) if data.scaled else known  # rows of 1 and of 0
+        self.public_data = min_max(known, reference).astype(dtype), data.y[self.public_rows]
         self.records = np.empty((len(self.private_rows), data.X.shape[1] + 1), dtype=dtype)
         for block in row_blocks(len(self.private_rows)):
             rows = self.private_rows[block]

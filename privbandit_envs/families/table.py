@@ -52,6 +52,8 @@ class TableProblem(ArmProblem):
         known, self.people = divided(table, n_public, public_stream(seed))
         people, arms, dim = table.features.shape
         reference = table.features[known].reshape(-1, dim)
+        if table.scaled:
+            reference = np.eye(2)[:, :1] * np.ones(dim)  # rows of 1 and of 0
         scaled = (2 * min_max(table.features.reshape(-1, dim), reference) - 1) / np.sqrt(dim)
         contexts = scaled.reshape(people, arms, dim).astype(np.dtype(one_of(("float32", "float64"), dtype=dtype)))
         self.public_rows = contexts[known], table.rewards[known]

@@ -11,6 +11,7 @@ import numpy as np
 
 from privbandit_agents.privacy import _validate
 from privbandit_envs import validate
+from privbandit_envs.changing.delay import Delay
 
 LEAST, MOST = 1e-9, 1e9
 """Ends of the range of a number that has no narrower one; agents are tested at both."""
@@ -134,6 +135,23 @@ class PrivateSettings(Settings):
     def counted(self, users: int) -> int:
         """Return how many of that many visits count, at most."""
         return users if self.people is None else min(users, self.people)
+
+
+@dataclass(frozen=True)
+class LateSettings(Settings):
+    """Settings of agents that prepare for late feedback.
+
+    Attributes:
+        feedback: the promise about when feedback comes, which is public: a ``Delay``, or what ``Delay.of`` takes. None:
+            it comes at once. Default: the environment's.
+    """
+
+    feedback: Delay | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.feedback is not None:
+            object.__setattr__(self, "feedback", Delay.of(self.feedback))
 
 
 @cache

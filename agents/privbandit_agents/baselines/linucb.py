@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.arms import learnable
 from privbandit_agents.base.rows import Products, blocks
-from privbandit_agents.base.settings import AtLeast, Count, NonNegative
+from privbandit_agents.base.settings import AtLeast, Count, LateSettings, NonNegative
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import best
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
@@ -24,7 +24,7 @@ ZERO = np.zeros(1)  # a number would be made an array for every user
 
 
 @dataclass(frozen=True)
-class Config(RidgeSettings):
+class Config(RidgeSettings, LateSettings):
     """Settings of LinUCB.
 
     Attributes:
@@ -58,6 +58,7 @@ class LinUCB(RidgeAgent[Config]):
     """
 
     Config = Config
+    optimistic = True
 
     def begin(self) -> None:
         super().begin()
@@ -81,11 +82,12 @@ class LinUCB(RidgeAgent[Config]):
         self.forget()
         records = self.records_of(context, action, feedback)
         if self.config.window is not None:
-            return self._update_window(*records)
-        for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=Products.AT_ONCE):
-            self.newer.add(*self._rows(contexts, arms, rewards))
-            self._count(len(rewards))
-        return None
+            self._update_window(*records)
+        else:
+            for contexts, arms, rewards in blocks(self.frozen_rounds, *records, most=Products.AT_ONCE):
+                self.newer.add(*self._rows(contexts, arms, rewards))
+                self._count(len(rewards))
+        return self.heard(len(records[-1]))
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:

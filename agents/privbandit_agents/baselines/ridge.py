@@ -1,16 +1,18 @@
 """Recursive ridge regression, the agents' side of it that LinUCB, LinTS and greedy play share."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from scipy.linalg.blas import ddot, dger
 
 from privbandit_agents.base.agent import Agent
 from privbandit_agents.base.records import played, warn_of_ignored
-from privbandit_agents.base.settings import Positive, Settings
+from privbandit_agents.base.settings import LateSettings, Positive, Settings
 from privbandit_agents.base.spaces import Action, Array, Feedback, Space, arms_or_context, n_arms, no_context
+from privbandit_agents.base.ties import Told
 from privbandit_agents.privacy.vectors import LIMIT
 
 NOTHING = (None, np.empty(0), np.empty(0))
@@ -89,8 +91,18 @@ class RidgeAgent(Agent[R]):
 
     Where all arms share one context x of shape (d,), each arm has a regression of its own over the features (x, 1).
     Arms without a context have the constant alone.
+
+    If feedback comes late an optimistic agent's widths count the users whose rewards are still to come, as in Thomas
+    Desautels, Andreas Krause and Joel Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process
+    Bandit Optimization", JMLR 2014: so the users of a batch get different arms.
+
+    Attributes:
+        ahead: the regressions' matrices A^-1 with all who were served; None: their rewards come at once.
+        waiting: how many of them are still to report.
     """
 
+    optimistic: ClassVar[bool] = False
+    """Whether arms are chosen by the width of confidence bounds, and by no random numbers."""
     fixed: ClassVar[frozenset[str]] = Agent.fixed | {"last"}
 
     @staticmethod
@@ -105,6 +117,9 @@ class RidgeAgent(Agent[R]):
         self.dim, groups = (own, self.n_arms) if self.shared_context else (shape[1], 1)
         self.regression = Ridge(self.dim, self.config.ridge, groups)
         self.last: tuple[Array | None, Array, Array] = NOTHING
+        late = self.optimistic and getattr(self.config, "feedback", None) is not None
+        self.ahead = Ridge(self.dim, self.config.ridge, groups) if late else None
+        self.waiting = 0
 
     @abstractmethod
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
@@ -127,7 +142,39 @@ class RidgeAgent(Agent[R]):
             scored = self.scored(features)
             self.last = context, features, scored
             random = self.draw(*features.shape[:-2])
+            if self.ahead is not None:
+                return self.choose_ahead(self.ahead, features, scored[..., -1], random)
             return self.choose(features, scored[..., :-1], scored[..., -1], random)
+
+    def choose_ahead(self, ahead: Ridge, features: Array, estimates: Array, random: Array | None) -> Array:
+        """Choose for users in order; the widths of each count all who were served before."""
+        arms, ties, config = np.empty(estimates.shape[:-1], np.intp), self.ties, cast(LateSettings, self.config)
+        weight = 1.0 if config.feedback is None else math.sqrt(1 - config.feedback.missing)
+        served, present = not isinstance(ties, Told), ties.present
+        try:
+            for user in np.ndindex(arms.shape):
+                x = features[user]
+                scored = self.scored(x, ahead)
+                if present is not None and present.ndim > 1:
+                    ties.present = present[user]
+                arms[user] = arm = self.choose(
+                    x, scored[..., :-1], estimates[user], None if random is None else random[user]
+                )
+                played = x[0 if self.shared_context else arm] * weight
+                if served and ddot(played, played) <= ahead.limit**2:  # who is only asked about is not served
+                    ahead.learn(played, scored[arm] * weight, 0.0, int(arm) if self.shared_context else 0)
+                    self.waiting += 1
+        finally:
+            ties.present = present
+        return arms[()]
+
+    def heard(self, users: int) -> None:
+        """Count users who have reported; after a batch, or if nobody is waited for, widths are the regressions' own."""
+        if self.ahead is not None:
+            self.waiting -= users
+            config: Any = self.config
+            if self.waiting <= 0 or config.feedback.batches or not getattr(config, "at_once", True):
+                self.waiting, self.ahead.matrices = 0, self.regression.matrices.copy()
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         last, features, scored = self.last
@@ -137,11 +184,12 @@ class RidgeAgent(Agent[R]):
                 self.regression.learn(features[0], scored[action], feedback, int(action))
             else:
                 self.regression.learn(features[action], scored[action], feedback)
-            return
+            return self.heard(1)
         contexts, arms, rewards = self.records_of(context, action, feedback)
         with np.errstate(over="ignore", invalid="ignore"):
             for x, group, reward in zip(*self.observed(contexts, arms), rewards.tolist(), strict=True):
                 self.regression.learn(x, self.regression.score(x, group), reward, group)
+        return self.heard(len(rewards))
 
     def predict(self, contexts: Array) -> Array:
         return self.scored(self.features(contexts))[..., -1]
@@ -162,11 +210,12 @@ class RidgeAgent(Agent[R]):
             features[..., 0, : context.shape[-1]] = context
         return features
 
-    def scored(self, features: Array) -> Array:
-        """Return the scores (..., K, d + 1) of all arms."""
+    def scored(self, features: Array, regression: Ridge | None = None) -> Array:
+        """Return the scores (..., K, d + 1) of all arms, by the regression of those who have reported or by another."""
+        regression = regression or self.regression
         if self.shared_context:
-            return self.regression.score_all(features[..., 0, :])
-        return self.regression.score(features)
+            return regression.score_all(features[..., 0, :])
+        return regression.score(features)
 
     def observed(self, contexts: Array, arms: Array) -> tuple[Array, list[int]]:
         """Return the played features (n, d), 0 where an arm does not exist, and the regression that each is for."""

@@ -13,14 +13,14 @@ import numpy as np
 from privbandit_agents.base.agent import Agent, next_change
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
-from privbandit_agents.base.settings import Growth, NonNegative, Settings
+from privbandit_agents.base.settings import Growth, LateSettings, NonNegative
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
-from privbandit_agents.base.ties import best, floor
+from privbandit_agents.base.ties import Told, best, floor
 from privbandit_agents.privacy.vectors import LIMIT
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(LateSettings):
     """Settings of UCB1.
 
     Attributes:
@@ -37,6 +37,9 @@ class UCB1(Agent[Config]):
 
     While several arms are best, as those that nobody was given, each user gets any of them.
 
+    If feedback comes late each user gets the arm that is best then, and n counts whoever was served: as in Pooria
+    Joulani, Andras Gyorgy and Csaba Szepesvari, "Online Learning under Delayed Feedback", ICML 2013, but for the bonus.
+
     Deviations:
         The paper chooses anew for every user. Here that is so while an arm has had fewer than 20 users.
     """
@@ -49,26 +52,49 @@ class UCB1(Agent[Config]):
         self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
         self.index, self.arm = np.ones(arms), -1 if arms > 1 else 0
         self.users, self.left = 0, 1
+        self.served, self.late = np.zeros(arms), self.config.feedback
 
     def select_action(self, context: Array) -> Action:
         """Return the arm of this run, or any of several best ones."""
+        if self.late is not None:
+            return self._choose_ahead(context)
         if self.arm < 0:
             chosen: Action = best(np.broadcast_to(self.index, (*context.shape, len(self.index))), self.ties)
             return chosen
         arms: Array = np.full(context.shape, self.arm)
         return arms[()]
 
+    def _choose_ahead(self, context: Array) -> Action:
+        """Choose for users in order; bonuses count all who were served before."""
+        chosen, served = np.empty(context.shape, np.intp), self.served.copy()
+        means, width = self.sums / np.maximum(self.pulls, 1), self.config.width * math.log(self.users + 1)
+        present = self.ties.present
+        try:
+            for user in np.ndindex(chosen.shape):
+                if present is not None and present.ndim > 1:
+                    self.ties.present = present[user]
+                index = np.where(served > 0, means + np.sqrt(width / np.maximum(served, 1)), np.inf)
+                chosen[user] = arm = best(index if self.pulls.all() else -served, self.ties)
+                served[arm] += 1
+        finally:
+            self.ties.present = present
+        if not isinstance(self.ties, Told):  # who is only asked about is not served
+            self.served = served
+        return chosen[()]
+
     def frozen_rounds(self) -> int:
-        return self.left
+        return self.left if self.late is None else 1
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:
         _, actions, rewards = self.records_of(context, action, feedback)
-        for arms, answers in blocks(self.frozen_rounds, actions, rewards):
+        for arms, answers in blocks(lambda: self.left, actions, rewards):
             self._learn(arms, answers, np.ones(len(answers)))
+        if self.late is not None and (self.late.batches or self.served.sum() < self.users):
+            self.served = self.pulls.copy()
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
-        return "exact"
+        return "exact" if self.late is None else ""
 
     def update_counts(self, contexts: Array, actions: Action, feedback: Feedback, counts: Array) -> None:
         _, arms, rewards = self.records_of(contexts, actions, feedback)

@@ -27,7 +27,7 @@ GROUPS = {
     "play": "run sweep reproduce tune",
     "see": "report frontier",
     "judge": "audit score cost",
-    "data": "log data",
+    "data": "log data schema",
 }
 """The commands as the first screen groups them."""
 
@@ -144,6 +144,13 @@ WHERE = (
 )
 SAVE = number("--save-every", "S", "Seconds between two snapshots of a run.", 60.0)
 FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=Path)
+ROLES = (
+    word("--action", "COLUMN", "Column of the arm that was taken."),
+    word("--reward", "COLUMN", "Column of the reward, such as a click."),
+    word("--propensity", "COLUMN", "Column of the arm's probability."),
+    word("--person", "COLUMN", "Column of the person, if people return."),
+)
+SCHEMA = word("--schema", "FILE", "Types, bounds, levels and roles of columns.  [default: proposed]", type=Path)
 RUNS = "privbandit_agents.cli.commands"
 
 VERBS: dict[str, Verb] = {
@@ -287,11 +294,9 @@ VERBS: dict[str, Verb] = {
         "share of the gain kept, promise.",
         f"{RUNS}:cost_of",
         [
-            opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
-            word("--action", "COLUMN", "Column of the arm that was taken.", required=True),
-            word("--reward", "COLUMN", "Column of the reward, such as a click.", required=True),
-            word("--propensity", "COLUMN", "Column of the arm's probability.  [default: estimated]"),
-            word("--person", "COLUMN", "Column of the person, if people return."),
+            opt("file", help="CSV, parquet or Arrow: a row a decision, with the user's features.", type=Path),
+            *ROLES,
+            SCHEMA,
             word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
             word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
             word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
@@ -356,6 +361,20 @@ VERBS: dict[str, Verb] = {
             opt("name", help="Its name, such as mine or my-agent."),
         ],
         ["privbandit new joint-agent mine", "privbandit new env clinic"],
+    ),
+    "schema": Verb(
+        "Propose a table's schema, or check the table by it.",
+        "Print what a table's columns hold and become, and which bounds and levels come from people's data; write it "
+        "as JSON, for you to edit.",
+        f"{RUNS}:schema_of",
+        [
+            opt("file", help="CSV, lines of JSON, parquet or Arrow.", type=Path),
+            SCHEMA,
+            *ROLES,
+            word("--label", "COLUMN", "Column to predict."),
+            output("The file to write.  [default: NAME.schema.json]"),
+        ],
+        ["privbandit schema decisions.csv", "privbandit schema decisions.csv --schema decisions.schema.json"],
     ),
     "data": Verb(
         "Prepare real data for the environments.",

@@ -208,6 +208,8 @@ def served(
         raise TypeError(f"{agent.name} plays one environment; make it with gym.make, it serves users in blocks.")
     elif isinstance(env, BanditEnv):
         play_blocks(env, agent, horizon, curve, seed, snapshots, by_counts)
+    elif isinstance(env, DelayFeedback) and isinstance(env.env, BanditEnv) and horizon <= env.env.horizon:
+        play_between_reports(env, agent, horizon, curve, seed)
     else:
         play_steps(env, agent, horizon, curve, seed)
     return time.perf_counter() - started + (snapshots.seconds_before if snapshots else 0.0)
@@ -265,8 +267,8 @@ class UnseenReward(UserWarning):
 
 def without_limit(env: AnyEnv) -> AnyEnv:
     """Return a BanditEnv without a limit of steps that is its own horizon, as ``gym.make(env.spec)`` puts around it."""
-    limited = isinstance(env, gym.wrappers.TimeLimit) and isinstance(env.env, BanditEnv)
-    return env.env if limited and env._max_episode_steps == env.env.horizon else env  # type: ignore[union-attr]
+    limited = isinstance(env, gym.wrappers.TimeLimit) and isinstance(env.env, BanditEnv | DelayFeedback)
+    return env.env if limited and env._max_episode_steps == getattr(env.unwrapped, "horizon", None) else env  # type: ignore[union-attr]
 
 
 def horizon_of(env: AnyEnv) -> int:
@@ -385,6 +387,23 @@ def play_blocks(
             noted = curve.passed
         if snapshots is not None and not waiting.users:
             snapshots.offer(env, agent, curve)
+
+
+def play_between_reports(
+    env: DelayFeedback, agent: AnyAgent, horizon: int, curve: RegretCurve, seed: int | None
+) -> None:
+    """Serve in blocks the users who come before as many reports have as change the policy."""
+    context, _ = env.reset(seed=seed)
+    world, left, largest = env.unwrapped, horizon, users_at_once(context)
+    assert isinstance(world, BanditEnv)
+    while left:
+        n = env.until(agent.frozen_rounds(), min(left, largest))
+        masks = world.action_masks(n) if world.masked else None
+        people = None if agent.people_seen is None else world.upcoming_people(n)
+        served = env.serve(np.asarray(choose(agent, world.upcoming(n), masks, people)[1]))
+        curve.extend(served.regret, served.reward)
+        learn_from(env.arrived(), agent, None, None, {}, env)
+        left -= n
 
 
 def users_at_once(context: NDArray[Any]) -> int:

@@ -21,6 +21,7 @@ from privbandit_agents.zoo.entries import AGENTS, Entry
 from privbandit_agents.zoo.explore import Explored, explored_name
 from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
+from privbandit_envs.changing.delay import regime
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import did_you_mean, unknown
 from privbandit_envs.validate import seed as checked_seed
@@ -113,7 +114,8 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
             fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
             knows or guesses the noise is no noise; one seed at two budgets reveals exact sums of the same users.
-        **config: settings of the agent's Config; a ``horizon`` among them is by default the environment's.
+        **config: settings of the agent's Config; a ``horizon`` among them, and a regime of ``feedback``, are by default
+            the environment's.
 
     Raises:
         ValueError: unknown name, a value out of range, an environment the agent cannot play, or secure noise that it
@@ -200,7 +202,8 @@ def resolved(name: str, env: AnyEnv, config: Mapping[str, Any]) -> tuple[str, An
     known, users = field_names(agent_class.Config), horizon_of(env)
     if config.get("noise") == "secure" and "noise" not in known and (notion := find(name).notion) in STRONGER:
         raise ValueError(f"{name} has no noise='secure'; take {successor(name, notion, env)}.")
-    expected = {} if users is None or "horizon" not in known else {"horizon": users}
+    promised = {"horizon": users, "feedback": regime(env)}
+    expected = {key: value for key, value in promised.items() if key in known and value is not None}
     settings = settings_of(name, {**expected, **config})
     if not issubclass(agent_class, Auto):
         return name, settings

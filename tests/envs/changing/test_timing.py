@@ -6,8 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import LearningAgent, make, play
+from privbandit_agents.playing.play import without_limit
 
 from privbandit_envs import Delay, DelayFeedback
+from privbandit_envs.changing.delay import regime
 from privbandit_envs.changing.timeline import Timeline
 from privbandit_envs.families.linear import LinearProblem
 
@@ -278,3 +280,82 @@ def test_without_a_time_a_changing_world_answers_for_the_first_user() -> None:
     assert np.array_equal(best, first.best_action(contexts))
     assert not np.array_equal(best, later.best_action(contexts)), "the jump moved the best arms"
     assert np.array_equal(world.expected_reward(contexts, best), first.expected_reward(contexts, best))
+
+
+REGIMES: list[dict[str, Any]] = [
+    {"mean": 30, "law": "batch"},
+    {"mean": 4, "law": "growing", "growth": 1.5},
+    {"law": "ends", "ends": [10, 90, 91]},
+    {"mean": 25, "law": "fixed"},
+    {"mean": 20, "law": "geometric", "missing": 0.2},
+    {"mean": 5, "law": "heavy"},
+]
+
+
+@pytest.mark.parametrize("law", REGIMES[:3])
+def test_a_batch_comes_with_its_last_user(law: dict[str, Any]) -> None:
+    delay, rng = Delay.of(law), np.random.default_rng(0)
+    ends = [delay.end(user) for user in range(300)]
+    assert [user + delay(rng, user) + 1 for user in range(300)] == ends
+    assert all(user < end for user, end in enumerate(ends)) and (np.diff(ends) >= 0).all()
+    first, second, third = sorted(set(ends))[:3]
+    wanted = {"batch": (30, 60, 90), "growing": (4, 6, 9), "ends": (10, 90, 91)}
+    assert (first, second, third) == wanted[delay.law]
+
+
+def test_batches_go_on_as_long_as_the_last_one() -> None:
+    assert [Delay(law="ends", ends=(3, 5)).end(user) for user in range(3, 9)] == [5, 5, 7, 7, 9, 9]
+
+
+def test_a_column_of_times_gives_the_batches_of_its_periods() -> None:
+    nights = np.array(["2026-03-01T22", "2026-03-02T01", "2026-03-02T23", "2026-03-04T00"], "M8[h]")
+    assert Delay.by_time(nights, np.timedelta64(1, "D")).ends == (1, 3, 4)
+    assert Delay.by_time([0.5, 9.0, 10.0, 25.0], 10).ends == (2, 3, 4)
+    with pytest.raises(ValueError, match="in order"):
+        Delay.by_time([2, 1], 10)
+
+
+@pytest.mark.parametrize("law", [{"law": "ends"}, {"ends": [3]}, {"law": "ends", "ends": [3, 3]}, {"growth": 1.0}])
+def test_batches_that_cannot_be_are_refused(law: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"ends|growth"):
+        Delay.of(law)
+
+
+def test_an_environment_is_made_with_a_regime_and_again_from_its_spec() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", **SMALL, feedback=REGIMES[0])
+    again: Any = without_limit(gym.make(env.spec))
+    for one in (env, again, pickle.loads(pickle.dumps(env))):
+        assert isinstance(one, DelayFeedback) and one.env is one.unwrapped and one.law == Delay(30, "batch")
+    assert regime(env) == Delay(30, "batch") and regime(world()) is None
+    assert regime(late(lambda rng, user: 3)) is None, "a function promises nothing"
+
+
+@pytest.mark.parametrize("law", REGIMES)
+@pytest.mark.parametrize(("name", "more"), [("linucb", {}), ("jdp-linucb", {}), ("lints", {"available": 0.7})])
+def test_users_between_reports_are_served_together_as_one_by_one(
+    law: dict[str, Any], name: str, more: dict[str, Any]
+) -> None:
+    """The first users of the blocks are those of the steps, and learn in the same order."""
+    env = gym.make("privbandit/Linear-v0", **SMALL, **more, feedback=law)
+    results = [
+        play(one, make(name, env, seed=2), 250, seed=5)
+        for one in (env, gym.wrappers.TimeLimit(env, 1000))  # behind another wrapper everyone is served alone
+    ]
+    assert np.array_equal(results[0].regret, results[1].regret)
+
+
+def test_people_and_steps_go_on_after_users_who_were_served_together() -> None:
+    env: Any = gym.make("privbandit/Linear-v0", **SMALL, people=9, feedback=40)
+    env.reset(seed=1)
+    alone: Any = gym.make("privbandit/Linear-v0", **SMALL, people=9, feedback=40)
+    context, _ = alone.reset(seed=1)
+    came: list[Any] = []
+    for _ in range(60):
+        context, *_, info = alone.step(1)
+        came += [] if info["reports"] is None else [info]
+    env.serve(np.ones(59, int))
+    early = env.arrived()
+    following, *_, info = env.step(1)
+    assert np.array_equal(following, context)
+    together = [np.concatenate([one["report_people"] for one in some]) for some in (came, [early, info])]
+    assert np.array_equal(*together) and len(together[0]) == 20

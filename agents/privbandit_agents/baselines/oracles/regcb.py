@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from privbandit_agents.base.law import Probabilities
-from privbandit_agents.base.settings import Count, NonNegative
+from privbandit_agents.base.settings import Count, LateSettings, NonNegative
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import best, largest
 from privbandit_agents.baselines.ridge import RidgeAgent, RidgeSettings
@@ -20,7 +20,7 @@ from privbandit_envs.changing.masks import uniform_over
 
 
 @dataclass(frozen=True)
-class Config(RidgeSettings):
+class Config(RidgeSettings, LateSettings):
     """Settings of RegCB.
 
     Attributes:
@@ -39,6 +39,7 @@ class RegCB(RidgeAgent[Config]):
     """Play by x . theta -+ sqrt(scale log(1 + T) x' A^-1 x), cut to [-1, 1]: the range of near-best predictions."""
 
     Config = Config
+    optimistic = True
 
     def begin(self) -> None:
         super().begin()

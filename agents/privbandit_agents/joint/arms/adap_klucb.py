@@ -80,6 +80,11 @@ class AdaPKLUCB(RunAgent[Config]):
         best = one_of(largest(self.optimistic()), self.rng_runs)
         self.run(best, math.ceil(self.config.more * self.pulls[best]))
 
+    def share(self, deviations: Array) -> Array:
+        """Return how often each arm is the best of 1000 draws of the means: Thompson sampling, for each user."""
+        draws = self.means + deviations * self.rng_runs.standard_normal((1000, self.n_arms))
+        return np.bincount(draws.argmax(axis=1), minlength=self.n_arms) / 1000
+
     def optimistic(self) -> Array:
         """Return the optimistic means, shape (K,)."""
         odds, sizes, epsilon = self.config.alpha * math.log(self.users + 1), self.sizes, self.config.epsilon

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.settings import Count, Positive
+from privbandit_agents.base.spaces import Array, n_arms
 from privbandit_agents.joint.arms.runs import RunAgent, RunSettings
 
 
@@ -51,9 +52,12 @@ class DPSE(RunAgent[Config]):
 
     Config = Config
 
+    def begin(self) -> None:
+        self.left_in, self.epoch = np.ones(n_arms(self.action_space), bool), 0
+        super().begin()
+
     def first(self) -> None:
-        self.left_in, self.order = np.ones(self.n_arms, bool), self.rng_runs.permutation(self.n_arms)
-        self.epoch = 0
+        self.order = self.rng_runs.permutation(self.n_arms)
         self.next_epoch()
 
     def next_epoch(self) -> None:
@@ -73,6 +77,15 @@ class DPSE(RunAgent[Config]):
         horizon, width = self.config.horizon or 100_000, self.config.width
         odds = arms * self.epoch**2 * horizon
         return width**2 * math.log(8 * odds), width * math.log(4 * odds) / self.config.epsilon
+
+    def share(self, deviations: Array) -> Array:
+        """Return equal probabilities of the arms that are left: a run drops those that are clearly worse."""
+        self.epoch += 1
+        chance, _ = self.bounds(int(self.left_in.sum()))
+        upper = self.means + math.sqrt(2 * chance) * deviations
+        lower = np.where(self.left_in, 2 * self.means - upper, -np.inf)
+        self.left_in &= upper >= lower.max()
+        return np.asarray(self.left_in / self.left_in.sum())
 
     def learned(self, arm: int, mean: float) -> None:
         self.means[arm] = mean

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from privbandit_agents.base.arms import optimistic_scorers
-from privbandit_agents.base.settings import Budget, Count, NonNegative, Open01, Within
+from privbandit_agents.base.settings import Budget, Count, LateSettings, NonNegative, Open01, Within
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.schedules import Batches
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
@@ -26,7 +26,7 @@ Radius = Annotated[float, Within(1e-6, logistic.FARTHEST)]
 
 
 @dataclass(frozen=True)
-class Config(GaussianSettings):
+class Config(GaussianSettings, LateSettings):
     """Settings of JDP-GLM, besides the budget.
 
     Attributes:

@@ -8,7 +8,7 @@ Non-Stationarity", AISTATS 2019.
 from dataclasses import dataclass
 from typing import Literal
 
-from privbandit_agents.base.settings import Budget, Count, Growth, NonNegative, Open01
+from privbandit_agents.base.settings import Budget, Count, Growth, LateSettings, NonNegative, Open01
 from privbandit_agents.joint.linear.schedules import Epochs, OfPeople, Stretching, Windows
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import CounterName, GaussianSettings
@@ -16,7 +16,7 @@ from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 
 
 @dataclass(frozen=True)
-class Config(GaussianSettings):
+class Config(GaussianSettings, LateSettings):
     """Settings of JDP-LinUCB, besides the budget.
 
     Attributes:

@@ -1,7 +1,7 @@
 """When a curator releases the sum of its users' records, and by which noise.
 
-Each is a ``Schedule``: a batch regime that is known at construction is another one, such as ``Epochs`` with ends of
-its own in ``following``, ``terms`` and ``longest``.
+Each is a ``Schedule``. If feedback is promised in batches, an epoch ends with a batch: there are fewer terms then, and
+no release that nobody acts on.
 """
 
 import math
@@ -32,15 +32,34 @@ from privbandit_agents.privacy.contributions.moments import (
 from privbandit_agents.privacy.contributions.pool import Pool
 from privbandit_agents.privacy.keys import alike
 from privbandit_agents.privacy.mechanisms.discrete import GridGaussian
+from privbandit_envs.changing.delay import Delay
 
 Agent = SummedRecords[Any]
 
 
 class Summing:
-    """What schedules of sums share: the sums of z z' over the open epoch, of rows clipped each by itself."""
+    """What schedules of sums share: the sums of z z' over the open epoch, of rows clipped each by itself.
 
+    *Formal guarantees.* The promise of batches is a public constant, so ends that follow them are no less public.
+
+    Attributes:
+        batches: in which feedback is promised; None: in none, or the first visits of people count, which no promise
+            is about.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset({"batches"})
+    batches: Delay | None
     epoch: Products
     most = Products.AT_ONCE
+
+    def __init__(self, agent: Agent) -> None:
+        promised: Delay | None = getattr(agent.config, "feedback", None)  # strangers have none
+        follows = promised is not None and promised.batches and agent.config.people is None
+        self.batches = promised if follows else None
+
+    def aligned(self, users: int) -> int:
+        """Return the number of users at which an epoch ends that is to end at ``users``: with a batch, or there."""
+        return users if self.batches is None else self.batches.release(users)
 
     def begin(self, agent: Agent) -> None:
         self.epoch = Products(agent.dim + 1, agent.models, partial(self.cleaned, agent))
@@ -70,6 +89,7 @@ class Epochs(Summing):
     proof: ClassVar[str] = ""
 
     def __init__(self, agent: Agent, users: int) -> None:
+        Summing.__init__(self, agent)
         self.growth: float = agent.config.growth
         self.horizon, self.ends = agent.config.counted(users), self.following(0)
         self.begin(agent)
@@ -79,19 +99,19 @@ class Epochs(Summing):
 
     def following(self, users: int) -> int:
         """Return after how many users the epoch ends that begins after ``users``."""
-        return next_change(users, self.growth)
+        return self.aligned(next_change(users, self.growth))
 
     def terms(self, users: int) -> int:
         """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
-        end, ended = 1, 0
+        end, ended = self.following(0), 0
         while end <= users and ended < 10_000:  # of more epochs there is a bound
-            end, ended = next_change(end, self.growth), ended + 1
+            end, ended = self.following(end), ended + 1
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
         return ended + min(left + 1, users - end + 1) if end <= users else ended
 
     def longest(self, users: int) -> int:
         """Return a bound on the length of an epoch that ends within ``users`` users."""
-        return min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
+        return users if self.batches else min(users, math.ceil(users * (1 - 1 / self.growth)) + 2)
 
     # the counter
 
@@ -142,8 +162,16 @@ class Windows(Epochs):
 
     def following(self, users: int) -> int:
         """Return the next end within the window of the last user; a window ends its last epoch."""
-        end = -(-users // self.window) * self.window
-        return end + 1 if users == end else min(end - self.window + super().following(users - end + self.window), end)
+        began = users // self.window * self.window
+        return min(self.aligned(began + next_change(users - began, self.growth)), began + self.window)
+
+    def terms(self, users: int) -> int:
+        """Return a bound for any window: batches that end elsewhere in it may be as many as epochs that grow."""
+        batches, self.batches = self.batches, None
+        try:
+            return super().terms(users)
+        finally:
+            self.batches = batches
 
     def open(self, agent: Agent) -> None:
         """Keep the last noisy sum of the window before, begin with none, and let the users of this window pay."""
@@ -226,7 +254,8 @@ class Stretching(Epochs):
 
     def next_batch(self, agent: Agent) -> None:
         self.began, self.batch = agent.users, self.batch + 1
-        self.ends = next_change(agent.users, 1.5, 16)  # batches: half as many users as there were, 16 at least
+        # batches: half as many users as there were, 16 at least
+        self.ends = self.aligned(next_change(agent.users, 1.5, 16))
 
     def pooled(self, agent: Agent, pool: Pool) -> Array:
         """Add the evidence of a release, and return the scorer of all."""
@@ -254,17 +283,18 @@ class Batches(Summing):
     horizon = NEVER
 
     def __init__(self, agent: Agent, first: int) -> None:
-        self.batch, self.ends = 0, first
+        super().__init__(agent)
+        self.batch, self.ends = 0, self.aligned(first)
         self.begin(agent)
         self.rng = agent.rng.spawn(1)[0]
-        mechanism_for(agent, first, agent.moved)  # refuses a budget that is too small, before anybody comes
+        mechanism_for(agent, self.ends, agent.moved)  # refuses a budget that is too small, before anybody comes
 
     def promise(self, agent: Agent) -> Guarantee:
         return agent.promised(agent.proof, agent.counted)
 
     def release(self, agent: Agent) -> Array:
         exact, users = agent.term(self.epoch.take()), agent.users
-        self.batch, self.ends = self.batch + 1, next_change(users, 1.5)  # half as many again
+        self.batch, self.ends = self.batch + 1, self.aligned(next_change(users, 1.5))  # half as many again
         return agent.learned(*published(agent, exact, users, agent.moved, self.rng), users)
 
 

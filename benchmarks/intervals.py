@@ -95,7 +95,7 @@ EFFECTS = (0.0, 0.0, 0.3, 0.6, 1.0)
 
 
 def decisions(cell: Any, effect: float, rng: Generator) -> tuple[Log, Floats, Floats]:
-    """Return a log of a cell, the mean reward of each arm for each row, and the law of the log, both of shape (n, K)."""
+    """Return a log of a cell, the mean reward of each arm for each row, and the law of the log, shape (n, K)."""
     rate, rows, arms, features, logging, order = cell
     base = scipy.special.logit(0.3 if rate == "real" else rate)
     x, kinds = rng.normal(size=(rows, 4)), rng.integers(4, size=(rows, 2))

@@ -80,7 +80,7 @@ def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tup
     return off > 0.02 * len(seeds), {"logs": len(seeds), "alarmed": off}
 
 
-ANSWERS = {
+ANSWERS: dict[str, tuple[Any, ...]] = {
     "rate": (0.003, 0.02, 0.2, "real"),
     "rows": (1000, 10_000, 200_000),
     "arms": (2, 8, 40),
@@ -94,10 +94,9 @@ EFFECTS = (0.0, 0.0, 0.3, 0.6, 1.0)
 """Standard deviation of log-odds among arms, in the logs of a cell."""
 
 
-def decisions(
-    rate: float | str, rows: int, arms: int, features: str, logging: str, order: str, effect: float, rng: Generator
-) -> tuple[Log, Floats, Floats]:
-    """Return a log, the mean reward of each arm for each row, and the law of the log, both of shape (n, K)."""
+def decisions(cell: Any, effect: float, rng: Generator) -> tuple[Log, Floats, Floats]:
+    """Return a log of a cell, the mean reward of each arm for each row, and the law of the log, shape (n, K)."""
+    rate, rows, arms, features, logging, order = cell
     base = scipy.special.logit(0.3 if rate == "real" else rate)
     x, kinds = rng.normal(size=(rows, 4)), rng.integers(4, size=(rows, 2))
     if features == "categories":
@@ -105,9 +104,9 @@ def decisions(
     inner = x if features != "interactions" else np.prod(np.sign(x[:, :3]), axis=1)[:, None]
     slopes = rng.normal(size=(inner.shape[1], arms))
     score = inner @ slopes / np.sqrt((inner**2).sum(axis=1).mean()) + 0.5 * rng.normal(size=arms)
-    means = scipy.special.expit(base + effect * score)
+    means = np.minimum(scipy.special.expit(base + effect * score), 0.99)
     if order == "drifting":
-        means = np.clip(means * np.linspace(0.5, 1.5, rows)[:, None], 0, 1)
+        means = np.clip(means * np.linspace(0.5, 1.5, rows)[:, None], 0, 0.99)
     # the log's policy
     law = np.full((rows, arms), 1 / arms)
     if logging != "even":
@@ -121,8 +120,8 @@ def decisions(
     rewards = rng.beta(4 * mean, 4 * (1 - mean)) if rate == "real" else (rng.random(rows) < mean).astype(float)
     place = np.lexsort((rewards, actions)) if order == "sorted" else each
     about = {"uniform": 1 / arms, "reward_range": (0.0, 1.0)}
-    columns = (one[place] for one in (x, actions, rewards, law[each, actions], rewards, np.zeros(rows)))
-    return Log(*columns, about), means[place], law[place]
+    x, actions, rewards, p = (one[place] for one in (x, actions, rewards, law[each, actions]))
+    return Log(x, actions, rewards, p, rewards, np.zeros(rows), about), means[place], law[place]
 
 
 def powered(means: Floats, law: Floats, real: bool) -> bool:
@@ -154,11 +153,11 @@ def answers(only: str, every: int, first: int, most: int) -> None:
     cells = [
         c for c in itertools.product(*ANSWERS.values()) if (not only or str(c[0]) in only.split(",")) and c[1] <= most
     ]
-    lines = []
+    lines: list[list[str]] = []
     for cell in default_rng(0).permutation(np.array(cells, object))[::every]:
         found = dict.fromkeys(("none", "false", "some", "shown", "true", "covered", "powered", "told"), 0)
         for seed, effect in enumerate(EFFECTS, first):
-            log, means, law = decisions(*cell, effect, default_rng([seed, *map(hash_of, cell)]))
+            log, means, law = decisions(cell, effect, default_rng([seed, *map(hash_of, cell)]))
             told = gain(log)
             place, arm = told.chosen
             true = float((means[place, arm] - (law[place] * means[place]).sum(axis=1)).mean())

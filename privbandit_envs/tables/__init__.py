@@ -4,6 +4,8 @@ Three nouns: a *table* (a lazy frame of polars, whatever it came from), a *schem
 the role of every column, and whether they are public), a *row of numbers* (the encoded context, in order of columns).
 """
 
+from privbandit_envs.tables.encoding import Encoding
+from privbandit_envs.tables.proposing import propose
 from privbandit_envs.tables.schema import Schema
 
-__all__ = ["Schema"]
+__all__ = ["Encoding", "Schema", "propose"]

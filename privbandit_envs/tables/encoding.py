@@ -2,8 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privbandit_envs.tables.reading import Table, scan, told
+from privbandit_envs.tables.reading import Table, scan, series, told
 from privbandit_envs.tables.schema import Field, Schema, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
@@ -42,8 +42,8 @@ class Cells:
     fault: pl.Expr
 
 
-def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
-    """Return a column, by its schema and its type in the table."""
+def cells(field: Field, dtype: pl.DataType, missing: Sequence[str], lenient: bool = False) -> Cells:
+    """Return a column, by its schema and its type in the table; ``lenient``: a fault counts as a cell without value."""
     column, texts = pl.col(field.name), dtype == pl.String
     if isinstance(dtype, pl.Categorical | pl.Enum):
         column, texts = column.cast(pl.String), True
@@ -78,6 +78,8 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str]) -> Cells:
         value = value.cast(pl.Datetime("us"), strict=False) if dtype != pl.Time else pl.lit(None, pl.Datetime("us"))
         good = value.is_not_null()
     fault = ~blank & ~good.fill_null(False)
+    if lenient:
+        return Cells(pl.when(~(blank | fault)).then(value), blank | fault, pl.lit(False))
     if field.constraints.required or field.use.role not in ("context", "person", "ignore"):
         fault = fault | blank
     return Cells(pl.when(~blank).then(value) if texts else value, blank, fault.fill_null(True))
@@ -140,16 +142,19 @@ class Encoding:
     Attributes:
         schema: of the table.
         scaled: whether numbers are scaled by their bounds to [0, 1]; else they stay as they are.
+        lenient: whether a cell that does not fit counts as one without a value; else it is refused, which tells of it.
     """
 
     schema: Schema
     scaled: bool = True
+    lenient: bool = False
 
     def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Floats | None]]:
         """Return a field's coordinates from left to right: numbers, or codes and the rows of a table that they mean."""
-        found = cells(field, dtype, self.schema.missing)
+        found = cells(field, dtype, self.schema.missing, self.lenient)
         if field.type == "string":
-            return [(code(field, self.schema.missing), np.eye(len(named(field))))]
+            levels = np.eye(len(named(field)) + 1)[:, :-1]  # the last row, of nothing, is that of a fault
+            return [(code(field, self.schema.missing, self.lenient), levels)]
         blank: list[tuple[pl.Expr, Floats | None]] = [] if field.constraints.required else [(found.blank, None)]
         if field.type == "boolean":
             return [(found.value.fill_null(0.0), None), *blank]
@@ -215,10 +220,10 @@ class Encoding:
         parts = [part for field in self.fields for part in self.parts(field, kinds[field.name])]
         values, faults = [], [pl.lit(False)]
         for field in (*self.fields, *self.others):
-            found, leveled = cells(field, kinds[field.name], self.schema.missing), coded_by(field)
+            found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
-                values.append(code(field, self.schema.missing) if leveled else found.value)
+                values.append(code(field, self.schema.missing, self.lenient) if leveled else found.value)
         names = [field.name for field in self.others]
         chosen = frame.select(
             *(part.alias(f"\0{place}") for place, (part, _) in enumerate(parts)),
@@ -230,7 +235,8 @@ class Encoding:
         with told("the table"):
             rows = max(min(rows, CELLS // max(len(self.names), 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
-                if block["\0fault"].any() or any((block[name] < 0).any() for name in leveled):
+                below = not self.lenient and any((block[name] < 0).any() for name in leveled)
+                if below or block["\0fault"].any():
                     raise ValueError(self.problems(frame, kinds))
                 columns = [column.to_numpy() for column in block.iter_columns()]
                 contexts = np.empty((len(block), len(self.names)))
@@ -254,6 +260,20 @@ class Encoding:
             first += len(rows)
             others.append(beside)
         return contexts, pl.concat(others)
+
+    def row(self, cells: Mapping[str, Any]) -> Floats:
+        """Return the context of somebody, shape (d,), by the cells of context columns; one that lacks has no value.
+
+        Raises:
+            ValueError: a column that is none, or a cell that does not fit; the sentence names it.
+        """
+        names = [field.name for field in self.fields]
+        if strange := [name for name in cells if name not in names]:
+            near = did_you_mean(strange[0], names)
+            raise ValueError(f"a row has the columns {listed(names)}; got {shown(strange[0])}{near}.")
+        alone = replace(self, schema=self.schema.model_copy(update={"fields": self.fields}))
+        table = pl.DataFrame({name: series(name, [cells.get(name)]) for name in names} | {"\0": [0]})
+        return alone.encoded(table)[0][0]
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""
@@ -315,12 +335,12 @@ def wrong(field: Field, cell: object, blank: bool) -> str:
     return f'{shown(cell)} is no {kind}{form}; name it in `missingValues`, or give the column the role "ignore"'
 
 
-def code(field: Field, missing: Sequence[str]) -> pl.Expr:
+def code(field: Field, missing: Sequence[str], lenient: bool = False) -> pl.Expr:
     """Return a column of levels as their numbers, as ``coded`` does."""
-    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing), pl.Int32, is_elementwise=True)
+    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing, lenient), pl.Int32, is_elementwise=True)
 
 
-def coded(column: pl.Series, field: Field, missing: Sequence[str]) -> pl.Series:
+def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool) -> pl.Series:
     """Return the number of each level, or of the coordinate of others or blanks; -1 for a fault."""
     texts = column.dtype in (pl.String, pl.Categorical, pl.Enum)
     codes = pl.Series(column.name, [None], pl.Int32).new_from_index(0, len(column))
@@ -331,7 +351,7 @@ def coded(column: pl.Series, field: Field, missing: Sequence[str]) -> pl.Series:
         return codes
     rest = column.filter(odd).to_frame()
     distinct = rest.unique()
-    found, context = cells(field, column.dtype, missing), field.use.role == "context"
+    found, context = cells(field, column.dtype, missing, lenient), field.use.role == "context"
     blank = -1 if field.constraints.required or not context else len(named(field)) - 1
     other = len(field.levels) if context and field.use.unseen == OTHER else -1
     places = {level: place for place, level in enumerate(field.levels)}

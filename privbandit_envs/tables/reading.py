@@ -195,7 +195,8 @@ def series(name: str, values: list[Any]) -> pl.Series:
             return pl.Series(name, [value if value == value else None for value in values])
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
         pass
-    return pl.Series(name, [None if value is None or value != value else str(value) for value in values], pl.String)
+    whole = (int(one) if isinstance(one, float) and one.is_integer() else one for one in values)  # as texts of numbers
+    return pl.Series(name, [None if one is None or one != one else str(one) for one in whole], pl.String)
 
 
 def of_file(path: Path) -> pl.LazyFrame | Text:

@@ -284,8 +284,8 @@ def cost(
         first = [cell for cell in trials if cell[1] in (None, near)]
         for stage in (first, [cell for cell in trials if cell not in first]):
             if stage:
-                more, lost = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
-                results, failures = results | more, failures + lost
+                more, failed = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
+                results, failures = results | more, failures + failed
         gains = [(float(table.max(axis=1).mean()), float(table.mean())) for table in map(made.drawn, range(seeds))]
         for (notion, epsilon), mine in trials.items():
             runs = {one.seed: results[one.name] for one in mine if one.name in results}

@@ -207,8 +207,9 @@ def possible_worlds(log: Log, draws: int, seed: int = 0) -> Simulator:
     off = rewards - np.vecdot(x, lines.mean(axis=0)[groups])
     noise = 0.0 if clicks else max(float(np.sqrt(np.mean(off**2))), 1e-9)
     none = np.zeros((0, arms))
-    kept = none, none, actions, rewards, np.zeros(len(log)), "posterior", {}
-    return Simulator(contexts.astype(np.float32), *kept, low, high, noise, persons, names, lines)
+    models: tuple[Any, ...] = none, none, actions, rewards, np.zeros(len(log)), "posterior", {}
+    rest: tuple[Any, ...] = low, high, noise, persons, names, lines
+    return Simulator(contexts.astype(np.float32), *models, *rest)
 
 
 def check_cells(log: Log) -> None:

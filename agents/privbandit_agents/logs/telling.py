@@ -8,6 +8,7 @@ Statistics 2016 (a policy that is judged by rows after those that chose it).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
@@ -117,9 +118,9 @@ def findings(log: Log, time: Array | None = None) -> list[Finding]:
             )
         )
     if log.people is not None:
-        off = log.rewards - mean
-        sums, people = np.bincount(log.people, off), int(log.people.max()) + 1
-        times = max(1.0, float(sums @ sums / max(off @ off, 1e-300)))
+        off = np.asarray(log.rewards - mean, np.float64)
+        sums, people = np.asarray(np.bincount(log.people, off)), int(np.max(log.people)) + 1
+        times = max(1.0, float(sums @ sums) / max(float(off @ off), 1e-300))
         found.append(
             Finding(
                 f"{people:,} persons come up to {int(np.bincount(log.people).max()):,} times.",
@@ -128,13 +129,16 @@ def findings(log: Log, time: Array | None = None) -> list[Finding]:
         )
     if time is not None or log.about.get("in_order"):
         found.append(drift(log, np.arange(n) if time is None else np.asarray(time), arms))
+    if people := log.about.get("from_people"):
+        service = "In service they could give a person away: name those that are public in a schema."
+        found.append(Finding(f"Levels or bounds of {listed(people)} are read from people's data.", service))
     return found
 
 
 def effective_rows(log: Log) -> Floats:
     """Return the number of rows of each arm with the same information, by its weights, shape (K,)."""
     weights, arms = 1 / np.asarray(log.propensities, np.float64), log._all_arms()
-    sums, squares = (np.bincount(log.actions, weights**power, arms) for power in (1, 2))
+    sums, squares = np.bincount(log.actions, weights, arms), np.bincount(log.actions, weights**2, arms)
     return np.asarray(sums**2 / np.maximum(squares, 1e-300))
 
 
@@ -262,19 +266,19 @@ def shrunk(squares: Floats, products: Floats) -> Iterator[Floats]:
     eye = np.eye(squares.shape[-1])
     if len(squares) == 1:
         for scale in SCALES:
-            yield np.linalg.solve(squares + eye / scale**2, products[..., None])[..., 0]
+            yield np.asarray(np.linalg.solve(squares + eye / scale**2, products[..., None])[..., 0])
         return
     all_groups = np.linalg.solve(squares.sum(axis=0) + eye, products.sum(axis=0))
     left = products - squares @ all_groups
     for scale in SCALES:
-        yield all_groups + np.linalg.solve(squares + eye / scale**2, left[..., None])[..., 0]
+        yield np.asarray(all_groups + np.linalg.solve(squares + eye / scale**2, left[..., None])[..., 0])
 
 
 def beside(log: Log, rows: NDArray[np.int64], arm: NDArray[np.int64], kind: str) -> Gain:
     """Return the gain of a policy that takes ``arm`` in ``rows`` over the log's own, by square and add."""
-    arrays = {name: array[rows] for name, array in log.arrays.items()}
+    arrays: dict[str, Any] = {name: array[rows] for name, array in log.arrays.items()}
     span = span_of(log)
-    some = Log(**arrays, about=log.about | {"reward_range": span})  # type: ignore[arg-type]
+    some = Log(**arrays, about=log.about | {"reward_range": span})
     weights = np.where(arm == some.actions, 1 / some.propensities, 0.0)
     largest = largest_weight(some, weights)
     own = self_normalized(some, np.ones(len(rows)), 1.0)

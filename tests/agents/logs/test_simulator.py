@@ -277,7 +277,7 @@ def test_the_interval_of_a_share_is_that_of_one_deployment() -> None:
 def test_two_shares_in_the_same_worlds_differ_by_less_than_their_intervals_tell() -> None:
     worlds = default_rng(0).normal(0.5, 0.2, 16)
     one, other = (
-        Row(name, name, 1.0, predicted(worlds), predicted(worlds + more), shares=tuple(worlds + more))
+        Row(name, name, 1.0, predicted(list(worlds)), predicted(list(worlds + more)), shares=tuple(worlds + more))
         for name, more in (("joint", 0.05), ("local", 0.0))
     )
     assert difference(one, other).low > 0 and one.gain.low < other.gain.value < one.gain.high

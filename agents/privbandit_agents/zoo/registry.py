@@ -10,10 +10,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.local import Devices
+from privbandit_agents.base.present import serving
 from privbandit_agents.base.spaces import PublicData, Space
 from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
 from privbandit_agents.zoo.auto import Auto
@@ -102,8 +103,15 @@ def given(agent: type[AnyAgent], address: str) -> Entry:
     return Given(address, (agent.__doc__ or "").strip().partition("\n")[0], cls=agent)
 
 
-def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **config: Any) -> AnyAgent:
+def make(
+    name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, warm: Any = None, **config: Any
+) -> AnyAgent:
     """Build an agent for an environment.
+
+    With ``warm`` the people of an old log are the agent's first users: it learns from what they were given and what
+    came of it, whoever chose. They have the same promise as all others, are counted among its users, and are in its
+    ledger; a horizon that is the environment's is longer by them. Their devices report as others' do. Who is in the
+    log and comes again is covered once for each visit, or, with ``people=n`` and the log's ``people``, as a person.
 
     Args:
         name: one of ``AGENTS``; ``"module:name"`` for an agent that a module of yours registers; or a class of yours,
@@ -114,6 +122,7 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         seed: of the agent's own randomness, for simulations; ``seed=3`` is the agent of a trial with seed 3. None:
             fresh keys from the operating system, as agents that meet real users need. With a seed that somebody
             knows or guesses the noise is no noise; one seed at two budgets reveals exact sums of the same users.
+        warm: a ``Log`` of earlier decisions in the same world.
         **config: settings of the agent's Config; a ``horizon`` among them, and a regime of ``feedback``, are by default
             the environment's.
 
@@ -127,16 +136,39 @@ def make(name: str | type[AnyAgent], env: AnyEnv, *, seed: int | None = None, **
         UserWarning: the promise protects nobody in practice: epsilon is above 10, or delta at least 1 / horizon.
     """
     name = named(name)
+    users = horizon_of(env)
+    if warm is not None and users is not None and "horizon" in field_names(find(name).load().Config):
+        config = {"horizon": users + len(warm.actions)} | config
     if after := find(name).successor:
         reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
         warnings.warn(reason, DeprecationWarning, stacklevel=2)
     agent = built(name, env, seed, config)
-    for reason in weaknesses(agent.guarantee, horizon_of(env)):
+    for reason in weaknesses(agent.guarantee, users):
         warnings.warn(f"{agent.name} promises little: {reason}.", stacklevel=2)
     rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
     if rows is not None and learn is not None:
         learn(*rows)
+    if warm is not None:
+        learn_from(agent, warm)
     return agent
+
+
+def learn_from(agent: AnyAgent, log: Any) -> None:
+    """Let the people of a log be an agent's first users.
+
+    Raises:
+        TypeError: the agent owns its loop, and learns from what it chose alone.
+        ValueError: the log has contexts of another shape.
+    """
+    if isinstance(agent, LearningAgent):
+        raise TypeError(f"{agent.name} learns in a loop of its own, not from a log; leave warm out.")
+    if log.contexts.shape[1:] != agent.context_shape:
+        raise ValueError(
+            f"the log has contexts of shape {log.contexts.shape[1:]}; {agent.name} plays {agent.context_shape}."
+        )
+    person = {} if agent.people_seen is None or log.people is None else {"person": log.people}
+    with serving(agent, log.masks):
+        agent.update(log.contexts, log.actions, log.feedback, **person)
 
 
 def weaknesses(promise: Guarantee, users: int | None) -> list[str]:

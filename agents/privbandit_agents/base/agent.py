@@ -139,6 +139,8 @@ class Agent(ABC, Generic[C]):
     """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
     visit: Visit = NOBODY
     """Whoever is served now, or learned from."""
+    learns_logs: ClassVar[bool] = True
+    """Whether it learns from an arm that others chose; False: from the arm of its run alone."""
     gaussian: ClassVar[bool] = False
     """Whether all that is let be seen is one Gaussian mechanism: an audit then looks at its trade-off curve besides."""
 

@@ -157,11 +157,11 @@ def learn_from(agent: AnyAgent, log: Any) -> None:
     """Let the people of a log be an agent's first users.
 
     Raises:
-        TypeError: the agent owns its loop, and learns from what it chose alone.
+        TypeError: the agent learns from what it chose alone.
         ValueError: the log has contexts of another shape.
     """
-    if isinstance(agent, LearningAgent):
-        raise TypeError(f"{agent.name} learns in a loop of its own, not from a log; leave warm out.")
+    if isinstance(agent, LearningAgent) or not agent.learns_logs:
+        raise TypeError(f"{agent.name} learns from arms that it chose itself, not from a log; leave warm out.")
     if log.contexts.shape[1:] != agent.context_shape:
         raise ValueError(
             f"the log has contexts of shape {log.contexts.shape[1:]}; {agent.name} plays {agent.context_shape}."

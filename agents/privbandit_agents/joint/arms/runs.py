@@ -66,6 +66,7 @@ class RunAgent(CentralAgent[R, Array]):
     """
 
     plays = staticmethod(no_context)
+    learns_logs = False
 
     def begin(self) -> None:
         self.n_arms, epsilon = n_arms(self.action_space), self.config.epsilon

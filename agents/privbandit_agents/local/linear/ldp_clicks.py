@@ -74,6 +74,7 @@ class LDPClicks(MomentAgent[Config]):
     fixed = MomentAgent.fixed | {"about_rewards", "about_contexts"}
     plays = staticmethod(one_context)
     asks_anew = True  # reports are read as what the run asked for
+    learns_logs = False
 
     def begin(self) -> None:
         self.exploring = True

@@ -1,0 +1,91 @@
+"""Regret after a warm start from an old log, over that of a cold start, and after one from a log that misleads.
+
+    python benchmarks/warm.py > docs/measured/warm.csv
+
+The log has 2000 users of uniform play in the same world, whom the agent learns from at its own epsilon = 1. The one
+that misleads has the same rewards in another order: nothing in it is true but their mean. Then come 5000 users.
+"""
+
+import os
+
+os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
+
+import csv
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from privbandit_agents import Log, make, play
+from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import field_names
+
+WORLDS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "Linear-v0": (
+        "privbandit/Linear-v0",
+        {"n_arms": 10, "dim": 5},
+        ("linucb", "jdp-linucb", "reward-dp-linucb", "shuffle-linucb", "auto-local"),
+    ),
+    "Clicks-v0": ("privbandit/Clicks-v0", {"n_arms": 8, "dim": 3}, ("linucb", "auto-joint")),
+    "Assortment-v0": (
+        "privbandit/Assortment-v0",
+        {"n_items": 30, "capacity": 3, "dim": 5},
+        ("ucb-mnl", "auto-joint", "auto-local"),
+    ),
+    "Classification-v0 (digits-binary)": (
+        "privbandit/Classification-v0",
+        {"source": "digits-binary"},
+        ("linucb", "auto-joint", "auto-local"),
+    ),
+    "Bandit-v0": ("privbandit/Bandit-v0", {"n_arms": 8}, ("ucb1", "linucb", "auto-local")),
+    "SparseLinear-v0": ("privbandit/SparseLinear-v0", {"dim": 60, "sparsity": 3}, ("auto-joint", "auto-local")),
+}
+OLD, USERS, SEEDS = 2000, 5000, 8
+
+
+def old(env_id: str, settings: dict[str, Any], seed: int) -> Log:
+    """Return a log of uniform play."""
+    env = gym.make(env_id, horizon=OLD, **settings)
+    context, _ = env.reset(seed=seed)
+    agent = make("uniform", env, seed=1000 + seed)
+    rows = []
+    for _ in range(OLD):
+        action = agent.select_action(context)
+        after, _, _, _, info = env.step(action)
+        rows.append((context, action, info["feedback"]))
+        context = after
+    contexts, actions, feedback = (np.array(part) for part in zip(*rows, strict=True))
+    rewards = feedback.astype(float)
+    return Log(contexts, actions, rewards, np.full(OLD, 0.5), feedback, np.zeros(OLD))
+
+
+def regret(name: str, env_id: str, settings: dict[str, Any], seed: int, log: Log | None) -> float:
+    env = gym.make(env_id, horizon=USERS, **settings)
+    chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
+    agent = make(name, env, seed=seed, warm=log, **chosen)
+    return float(play(env, agent, USERS, seed=seed, checkpoints=[USERS]).regret[-1])
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["world", "agent", "cold start", "warm over cold", "after a log that misleads over cold"])
+    for world, (env_id, settings, names) in WORLDS.items():
+        for name in names:
+            sums = np.zeros(3)
+            for seed in range(SEEDS):
+                log = old(env_id, settings, seed)
+                wrong = np.random.default_rng(seed).permutation(OLD)
+                misleading = Log(
+                    log.contexts, log.actions, log.rewards[wrong], log.propensities, log.feedback[wrong], log.errors
+                )
+                sums += [regret(name, env_id, settings, seed, one) for one in (None, log, misleading)]
+            row = [f"{sums[0] / SEEDS:.0f}", f"{sums[1] / sums[0]:.2f}", f"{sums[2] / sums[0]:.2f}"]
+            table.writerow([world, name, *row])
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

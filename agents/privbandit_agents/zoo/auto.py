@@ -20,6 +20,7 @@ from privbandit_agents.base.spaces import (
     assortments,
     n_arms,
     no_context,
+    one_context,
 )
 
 
@@ -122,9 +123,10 @@ class JointBudget(PrivateSettings):
 class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
-    ``jdp-linucb`` if all arms share one context, or if features are few and a part of [-1, 1]; ``private-pursuit`` if
-    they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without a
-    context. All are exact by default, and with secure noise cost nothing but time.
+    ``jdp-smooth`` if all arms share one context in the unit cube, of at most 100 features, unless people return;
+    ``jdp-linucb`` for other shared contexts, or if features of arms are few and a part of [-1, 1]; ``private-pursuit``
+    if they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without
+    a context. All are exact by default, and with secure noise cost nothing but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
     the spaces alone.
@@ -138,6 +140,9 @@ class AutoJoint(Auto):
             return "newton-mnl"
         if not no_context(observation_space, action_space):
             return "adap-klucb"
+        shared = not one_context(observation_space, action_space)
+        if shared and not in_unit_cube(observation_space) and settings.people is None:
+            return "jdp-smooth" if (observation_space.shape or (0,))[0] <= 100 else "jdp-linucb"
         assert isinstance(observation_space, Box)
         if len(observation_space.shape) == 1:
             return "jdp-linucb"

@@ -329,6 +329,13 @@ AGENTS: dict[str, Entry] = {
         runs=12_000,
         audited={"first": 1},  # the noise of a release does not depend on how long the batch was
     ),
+    "jdp-smooth": ours(
+        "joint.smooth.jdp_smooth:JDPSmooth",
+        "kernel regression on a private histogram, for rewards that bend, jointly private",
+        ("labels", "clicks", "smooth"),
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
+    ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
@@ -469,6 +476,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "shuffle-linucb",
             "shuffle-glm",
             "jdp-glm",
+            "jdp-smooth",
             "reward-dp-linucb",
             "dp-se",
             "fliphat",

@@ -1,0 +1,1 @@
+"""Curators that learn rewards which bend in the context: a private histogram, and kernel regression on it."""

@@ -1,0 +1,210 @@
+"""Jointly private kernel regression on a histogram of users.
+
+The project's own. The noise of a histogram does not depend on its number of cells, while second moments of n features
+need noise in n^2 places.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtr
+
+from privbandit_agents.base.settings import Budget, Count, Growth, LateSettings, NonNegative, Open01, Positive
+from privbandit_agents.base.spaces import Action, Array, one_context
+from privbandit_agents.base.ties import best
+from privbandit_agents.joint.linear.schedules import Epochs
+from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
+from privbandit_agents.joint.settings import CounterName, GaussianSettings
+
+GRID = 2.0**20
+"""Rewards are whole multiples of 1 / GRID, so that sums over 2^32 users are exact."""
+CELLS = {1: 6, 2: 4}
+"""Parts of a feature's range by the number of features; 5 for more."""
+
+
+@dataclass(frozen=True)
+class Config(GaussianSettings, LateSettings):
+    """Settings of ``JDPSmooth``, besides the budget.
+
+    Attributes:
+        horizon: number of users T, fixed in advance; default: the environment's.
+        counter: as in ``jdp-linucb``.
+        cells: parts of each feature's range; None: 6 of one, 4 of two, and 5 if there are more features.
+        length: of the kernel, as a share of a feature's range.
+        bonus_scale: standard deviations of a cell's mean that are added to it, >= 0.
+        growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
+    """
+
+    epsilon: Budget = 1.0
+    delta: Open01 = 1e-5
+    horizon: Count | None = None
+    counter: CounterName = "buffered"
+    cells: Count | None = None
+    length: Positive = 0.3
+    bonus_scale: NonNegative = 0.5
+    growth: Growth = 1.2
+
+
+class Histogram:
+    """Users by arm and cell: half their number, and the sum of y - 1/2; shape (K, cells, 2)."""
+
+    def __init__(self, arms: int, cells: int) -> None:
+        self.totals = np.zeros((arms, cells, 2))
+
+    def add(self, cells: Array, rewards: Array, arms: Array) -> None:
+        """Add users by their cells (n, parts), rewards (n,) and arms (n,); one whose reward is NaN counts nowhere."""
+        told = np.isfinite(rewards)
+        cells, arms = cells[told], arms[told]
+        y = np.round(rewards[told] * GRID) / GRID - 0.5
+        np.add.at(self.totals, (arms[:, None], cells, 0), 0.5)
+        np.add.at(self.totals, (arms[:, None], cells, 1), y[:, None])
+
+    def take(self) -> Array:
+        taken, self.totals = self.totals, np.zeros_like(self.totals)
+        return taken
+
+
+class OfCells(Epochs):
+    """``Epochs`` of histograms."""
+
+    epoch: Histogram  # type: ignore[assignment]
+
+    def begin(self, agent: "JDPSmooth") -> None:  # type: ignore[override]
+        self.epoch = Histogram(agent.models, agent.parts * agent.places)
+
+    def add(self, agent: "JDPSmooth", features: Array, rewards: Array, models: Array) -> None:  # type: ignore[override]
+        self.epoch.add(features, rewards, models)
+
+
+class JDPSmooth(SummedRecords[Config]):
+    """A curator counts users and rewards by arm and cell; users act on the kernel regression of the noisy counts.
+
+    Algorithm (with the schedule ``Epochs``):
+        1. Serve an epoch of users by the regression released last: argmax over the arms of mean + c sd in the
+           user's cell. The first epoch is one user.
+        2. z <- (n / 2, sum of y - 1/2) of each arm and cell over the users of the epoch; forget them.
+        3. Give z to a continual counter; release for each arm and cell the mean and the variance of a Gaussian process
+           f, given the noisy sums (N / 2, Z) of all epochs: Z is an observation of N (f - 1/2) with variance
+           N / 4 + 3/2 sigma^2, of which sigma^2 / 2 is for the noise of N.
+        4. The next epoch ends when the number of users has grown by the factor ``growth``; go to 1.
+
+        A cell is a box of a grid over [0, 1]^d; contexts that do not lie in it have about unit variance, and become
+        Phi(x). With more than two features there is a histogram for each, f is the sum of a function of each, and the
+        sum in a cell has the other features' parts too, as if features were independent.
+
+    *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
+    user's whole record, by ``Epochs``: one continual counter runs over the epochs, and every action reads its releases
+    only. A user is in one cell of one arm, and adds (1/2, y - 1/2), y in [0, 1]; replaced, it moves two of them by 1/2
+    in each entry at most: by 1 in the l2 norm. With several histograms all are divided by the root of their number. A
+    record that is not finite, or has no such arm, adds nothing. Rewards are rounded to multiples of 2^-20, so sums are
+    exact, and the counter's noise is discrete, on a grid. Cells are public constants.
+    """
+
+    Config = Config
+    proof = "docs/privacy/histograms.md"
+    plays = staticmethod(one_context)
+
+    def begin(self) -> None:
+        features, config = self.context_shape[0], self.config
+        space = self.observation_space
+        self.in_cube = bool((space.low >= 0).all() and (space.high <= 1).all())  # type: ignore[attr-defined]
+        self.along = config.cells or CELLS.get(features, 5)
+        self.parts = 1 if features in CELLS else features
+        self.places = self.along**features if self.parts == 1 else self.along
+        self.prior = self.covariance()
+        super().begin()
+        self.release = np.zeros((self.parts * self.places, 2, self.models))
+        self.release[:, 1] = 0.25 / self.parts
+
+    def scheduled(self) -> Schedule:
+        return OfCells(self, self.config.horizon or 100_000)
+
+    @property
+    def counted(self) -> int:
+        return self.models * self.parts * self.places * 2
+
+    @property
+    def moved(self) -> float:
+        return 1.0
+
+    def regressed(self, contexts: Array, arms: Array, rewards: Array) -> tuple[Array, Array, Array]:
+        """Return the cells (n, parts), rewards (n,) and arms of n records; the reward is NaN where nothing counts."""
+        exists = (arms >= 0) & (arms < self.models) & np.isfinite(contexts).all(axis=1) & np.isfinite(rewards)
+        y = np.where(exists, np.minimum(np.maximum(rewards, 0.0), 1.0), np.nan)
+        return self.cells_of(contexts), y, np.where(exists, arms, 0).astype(np.intp)
+
+    def cells_of(self, contexts: Array) -> Array:
+        """Return the cells of contexts (..., d), shape (..., parts)."""
+        place = np.minimum(self.in_unit_cube(contexts) * self.along, self.along - 1).astype(np.intp)
+        if self.parts > 1:
+            return np.asarray(place + np.arange(self.parts) * self.along)
+        return np.asarray(place @ self.along ** np.arange(place.shape[-1]))[..., None]
+
+    def in_unit_cube(self, contexts: Array) -> Array:
+        """Return contexts (..., d) in [0, 1]^d; what is no number is in the middle."""
+        x = np.asarray(contexts, np.float64)
+        x = np.nan_to_num(x if self.in_cube else ndtr(x), nan=0.5)
+        return np.minimum(np.maximum(x, 0.0), 1.0)
+
+    def kernel(self, x: Array) -> Array:
+        """Return the covariances of f - 1/2 at points (..., d) of the cube and at the middles, shape (..., cells)."""
+        middles = (np.arange(self.along) + 0.5) / self.along
+        near = np.exp(-((x[..., None] - middles) ** 2) / (2 * self.config.length**2))
+        if self.parts > 1:
+            return np.asarray(0.25 / self.parts * near.reshape(*x.shape[:-1], -1))
+        whole = 0.25 * near[..., 0, :]
+        for feature in range(1, x.shape[-1]):
+            whole = (near[..., feature, :, None] * whole[..., None, :]).reshape(*x.shape[:-1], -1)
+        return np.asarray(whole)
+
+    def covariance(self) -> Array:
+        """Return the prior covariance of f - 1/2 at the middles of cells, shape (cells, cells)."""
+        middles = (np.arange(self.along) + 0.5) / self.along
+        if self.parts > 1:
+            one = self.kernel(np.repeat(middles[:, None], self.parts, axis=1))[:, : self.along]
+            return np.kron(np.eye(self.parts), one)
+        grid = np.meshgrid(*[middles] * self.context_shape[0], indexing="ij")
+        return self.kernel(np.stack([axis.ravel() for axis in reversed(grid)], axis=-1))
+
+    def term(self, products: Array) -> Array:
+        return np.asarray(products.ravel() / self.parts**0.5)
+
+    def learned(self, noisy: Array, sigma: float, users: int) -> Array:
+        """Return the weights of the kernel and the variances of f - 1/2, shape (cells, 2, K), given the noisy sums."""
+        noisy, sigma = noisy.reshape(self.models, -1, 2) * self.parts**0.5, sigma * self.parts**0.5
+        return np.stack([self.posterior(2 * part[:, 0], part[:, 1], sigma) for part in noisy], axis=2)
+
+    def posterior(self, counts: Array, sums: Array, sigma: float) -> Array:
+        """Return an arm's weights of the kernel at the middles of cells, and variances there, shape (cells, 2)."""
+        counts = np.maximum(counts, 0.0)
+        root = np.sqrt(counts / 4 + 1.5 * sigma**2 + 1e-9)
+        seen = np.diag(counts)
+        if self.parts > 1:  # users of a cell are spread over the other features' cells
+            by_part = counts.reshape(self.parts, self.along)
+            share = (by_part / np.maximum(by_part.sum(axis=1, keepdims=True), 1e-9)).ravel()
+            own = np.kron(np.eye(self.parts), np.ones((self.along, self.along)))
+            seen = seen + np.outer(counts, share) * (1 - own)
+        seen = seen / root[:, None]
+        shared = self.prior @ seen.T
+        factor = cho_factor(seen @ shared + np.eye(len(counts)), lower=True)
+        weights = seen.T @ cho_solve(factor, sums / root)
+        spread = np.diagonal(self.prior) - np.einsum("ij,ji->i", shared, cho_solve(factor, shared.T))
+        return np.stack([weights, np.maximum(spread, 0.0)], axis=1)
+
+    def select_action(self, context: Array) -> Action:
+        """Return argmax of the mean at the context and c times the standard deviation of its cell."""
+        if self.users >= self.schedule.horizon:  # nobody is counted any more
+            return self.settled(context)
+        spread = np.sqrt(self.release[self.cells_of(context), 1].sum(axis=-2))
+        action: Action = best(self.means(context) + self.config.bonus_scale * spread, self.ties)
+        return action
+
+    def settled(self, context: Array) -> Action:
+        """Return argmax of the mean, for users who are not counted."""
+        action: Action = best(self.means(context), self.ties)
+        return action
+
+    def means(self, context: Array) -> Array:
+        """Return the estimates of f - 1/2 at contexts (..., d), shape (..., K)."""
+        return np.asarray(self.kernel(self.in_unit_cube(context)) @ self.release[:, 0])

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import scipy
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
@@ -431,8 +432,12 @@ def figure(found: Costs, log: Log) -> Figure:
     axis.set(xlabel="reward of an arm alone, by the log (dotted: the log's own)")
     if not rows:
         return drawn
-    # shares
-    axis = axes[1]
+    shares_by_budget(drawn, axes[1], rows)
+    return drawn
+
+
+def shares_by_budget(drawn: Figure, axis: Axes, rows: Sequence[Row]) -> None:
+    """Draw the share of the gain kept against epsilon, a line for each notion."""
     notions = list(dict.fromkeys(row.notion for row in rows))
     for place, notion in enumerate(notions):
         mine = [row for row in rows if row.notion == notion]
@@ -447,9 +452,9 @@ def figure(found: Costs, log: Log) -> Figure:
     axis.minorticks_off()
     axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 115))
     axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
-    axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
-    drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
-    return drawn
+    if ticks:
+        axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
+        drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
 
 
 def write_page(path: Path, title: str, found: Costs, log: Log) -> None:

@@ -122,7 +122,8 @@ class Simulator:
     def drawn(self, draw: int) -> Floats:
         """Return the mean reward of every arm for every user in one of the further worlds, shape (n, K)."""
         assert self.lines is not None
-        x, lines = designed(np.asarray(self.contexts, np.float64))[0], self.lines[draw]
+        lines, d = self.lines[draw], self.contexts.shape[-1]
+        x, _ = designed(np.asarray(self.contexts, np.float64), 10 if lines.shape[-1] > 1 + d else 0)
         means = x @ (lines[0] if x.ndim == 3 else lines.T)
         return np.asarray(np.clip(means, 0.0, 1.0) if self.noise else scipy.special.expit(means))
 

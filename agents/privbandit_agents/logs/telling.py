@@ -119,11 +119,11 @@ def findings(log: Log, time: Array | None = None) -> list[Finding]:
         )
     if log.people is not None:
         off = np.asarray(log.rewards - mean, np.float64)
-        sums, people = np.asarray(np.bincount(log.people, off)), int(np.max(log.people)) + 1
+        sums, persons = np.asarray(np.bincount(log.people, off)), int(np.max(log.people)) + 1
         times = max(1.0, float(sums @ sums) / max(float(off @ off), 1e-300))
         found.append(
             Finding(
-                f"{people:,} persons come up to {int(np.bincount(log.people).max()):,} times.",
+                f"{persons:,} persons come up to {int(np.bincount(log.people).max()):,} times.",
                 f"A row counts as 1/{times:.2g} of one of a new person, and one person's rows are judged together.",
             )
         )
@@ -250,11 +250,11 @@ def moments(log: Log) -> tuple[Floats, Floats]:
     return log.contexts.mean(axis=axes, dtype=np.float64), np.where(scale > 0, scale, 1.0)
 
 
-def designed(x: Floats) -> tuple[Floats, list[int]]:
-    """Return 1, the features and their products, shape (..., D), and how many columns there are with each of these."""
+def designed(x: Floats, most: int = 10) -> tuple[Floats, list[int]]:
+    """Return 1, the features, and products of at most ``most`` features, shape (..., D), and the columns with each."""
     d, x = x.shape[-1], np.clip(x, -8.0, 8.0)
     columns, widths = [np.ones((*x.shape[:-1], 1)), x], [1, 1 + d]
-    if 2 <= d <= 10:
+    if 2 <= d <= most:
         one, other = np.triu_indices(d)
         columns.append(x[..., one] * x[..., other])
         widths.append(1 + d + len(one))

@@ -109,7 +109,7 @@ def from_table(
         return gym.make("privbandit/Classification-v0", source=data, n_public=n_public, **kwargs)
     if label is None and user is not None and reward is not None:
         arms = armed(table, user, reward, public, schema)
-        return gym.make("privbandit/Table-v0", table=arms, n_public=n_public, **kwargs)
+        return gym.make("privbandit/Table-v0", source=arms, n_public=n_public, **kwargs)
     given = {"label": label, "user": user, "reward": reward}
     raise ValueError(f"name the column label, or the columns user and reward; got {given}.")
 

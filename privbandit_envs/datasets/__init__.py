@@ -11,25 +11,27 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
-from privbandit_envs.datasets import bundled, tables
+from privbandit_envs.datasets import bundled, packaged, tables
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.validate import did_you_mean, shown
 
 __all__ = ["Dataset", "load"]
 
 OPENML = "openml:"
-NAMES = (*bundled.NAMES, *tables.NAMES)
+NAMES = (*bundled.NAMES, *tables.NAMES, *(name for name, sheet in packaged.SHEETS.items() if sheet.kind == "labels"))
 
 
-def load(source: str, label: str | None = None, deduplicate: bool = False) -> Dataset:
+def load(source: str, label: str | None = None, deduplicate: bool = False, download: bool = False) -> Dataset:
     """Return a data set; reading it again is free. It warns if rows are copies of others.
 
     Args:
         source: ``"breast_cancer"``, ``"digits"``, ``"digits-binary"`` (is the digit >= 5?) or ``"wine"``; one of
-            ``tables.NAMES``; ``"openml:<id or name>"``; or the path of a CSV file, or of a file that ``privbandit data
+            ``tables.NAMES``; ``"shuttle"``, ``"yeast"``, ``"phishing"`` or ``"segment"``, which ``privbandit data get``
+            downloads; ``"openml:<id or name>"``; or the path of a CSV file, or of a file that ``privbandit data
             NAME PATH`` wrote (``.npz``).
         label: the column to predict, for CSV files (default: the last one) and OpenML (default: its own target).
         deduplicate: whether to keep one of every set of rows with equal features and label.
+        download: whether to download what ``privbandit data get`` would.
 
     Raises:
         ValueError: an unknown source or column, or data that cannot be read.
@@ -42,7 +44,7 @@ def load(source: str, label: str | None = None, deduplicate: bool = False) -> Da
         >>> data.X.shape, data.label_names
         ((178, 13), ('class_0', 'class_1', 'class_2'))
     """
-    data = _read(source, label)
+    data = _read(source, label, download)
     if deduplicate:
         return data.deduplicated
     if len(data.different) < len(data.y):
@@ -54,7 +56,7 @@ def load(source: str, label: str | None = None, deduplicate: bool = False) -> Da
     return data
 
 
-def _read(source: str, label: str | None) -> Dataset:
+def _read(source: str, label: str | None, download: bool) -> Dataset:
     """Return a data set as it is; the arguments and errors are those of ``load``."""
     own = source in NAMES or source.endswith(".npz")
     if own and label is not None:
@@ -63,6 +65,8 @@ def _read(source: str, label: str | None) -> Dataset:
         return bundled.read(source)
     if source in tables.NAMES:
         return tables.load(source)
+    if source in packaged.SHEETS and source in NAMES:
+        return packaged.labels(source, download)
     if source.startswith(OPENML):
         from privbandit_envs.datasets import openml
 

@@ -20,7 +20,7 @@ OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
 ROWS, CELLS = 2**14, 2**20
 """Most rows and cells of a block."""
-CACHED = 2**9
+CACHED = 2**10
 """Rows of a block that are written at once."""
 MOST = 20
 """Problems of a table that are listed."""
@@ -194,6 +194,15 @@ class Encoding:
         return [field for field in self.schema.fields if field.use.role not in ("context", "ignore")]
 
     @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The least and the largest reward by the schema, which rewards beyond count as; None if it has none."""
+        found = self.schema.of_role("reward")
+        if not (self.scaled and found and found[0].bounded and found[0].type in ("number", "integer", "boolean")):
+            return None
+        ends = found[0].constraints.minimum, found[0].constraints.maximum
+        return (0.0, 1.0) if found[0].type == "boolean" else (float(ends[0] or 0), float(ends[1] or 0))
+
+    @property
     def names(self) -> list[str]:
         """The names of a context's coordinates, d of them, such as ``"age"`` and ``"channel=mail"``."""
         return [name for field in self.fields for name in named(field)]
@@ -223,7 +232,9 @@ class Encoding:
             found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
-                values.append(code(field, self.schema.missing, self.lenient) if leveled else found.value)
+                span = self.reward_range if field.use.role == "reward" else None
+                value = found.value if span is None else found.value.clip(*span)
+                values.append(code(field, self.schema.missing, self.lenient) if leveled else value)
         names = [field.name for field in self.others]
         chosen = frame.select(
             *(part.alias(f"\0{place}") for place, (part, _) in enumerate(parts)),
@@ -233,13 +244,14 @@ class Encoding:
         leveled = [field.name for field in self.others if coded_by(field)]
         leveled += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
         with told("the table"):
-            rows = max(min(rows, CELLS // max(len(self.names), 1)), 1)
+            d = len(self.names)
+            rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 below = not self.lenient and any((block[name] < 0).any() for name in leveled)
                 if below or block["\0fault"].any():
                     raise ValueError(self.problems(frame, kinds))
                 columns = [column.to_numpy() for column in block.iter_columns()]
-                contexts = np.empty((len(block), len(self.names)))
+                contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
                     for (_, meaning), column in zip(parts, columns, strict=False):
@@ -337,16 +349,18 @@ def wrong(field: Field, cell: object, blank: bool) -> str:
 
 def code(field: Field, missing: Sequence[str], lenient: bool = False) -> pl.Expr:
     """Return a column of levels as their numbers, as ``coded`` does."""
-    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing, lenient), pl.Int32, is_elementwise=True)
+    plain = field.use.columns is None and not {*field.levels} & {*missing}
+    levels = pl.Enum(field.levels) if plain else None
+    how: Any = {"return_dtype": pl.Int32, "is_elementwise": True}
+    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing, lenient, levels), **how)
 
 
-def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool) -> pl.Series:
+def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool, levels: pl.Enum | None) -> pl.Series:
     """Return the number of each level, or of the coordinate of others or blanks; -1 for a fault."""
-    texts = column.dtype in (pl.String, pl.Categorical, pl.Enum)
     codes = pl.Series(column.name, [None], pl.Int32).new_from_index(0, len(column))
     # most texts are levels as they are written
-    if texts and field.use.columns is None and not {*field.levels} & {*missing}:
-        codes = column.cast(pl.String).cast(pl.Enum(field.levels), strict=False).to_physical().cast(pl.Int32)
+    if levels is not None and column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        codes = column.cast(pl.String).cast(levels, strict=False).to_physical().cast(pl.Int32)
     if not (odd := codes.is_null()).any():
         return codes
     rest = column.filter(odd).to_frame()

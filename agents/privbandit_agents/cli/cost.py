@@ -4,7 +4,7 @@ import html
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -227,7 +227,8 @@ def cost(
         log: of decisions; contexts of shape (n, d).
         epsilons: the budgets; the one nearest to 1 is played first.
         notions: of "joint", "shuffle", "local" and "reward"; default: those that have an agent for the log.
-        out: a folder for results, ``cost.html``, ``cost.png`` and ``cost.json``.
+        out: a folder for results, ``cost.html``, ``cost.png`` and ``cost.json``; and ``deploy.json``, from which a
+            service starts, if agents play and the log was encoded by a schema.
         seeds: worlds that are drawn, each for one run of each agent; budgets other than the first have half of them.
         users: of each run; default: the log's, at most 100,000.
         always: whether agents play though the log shows no gain.
@@ -261,6 +262,7 @@ def cost(
     folder.mkdir(parents=True, exist_ok=True)
     with usage_errors("cost"):
         found = told_by_rows(log, time)
+    writing: dict[str, Callable[[], object]] = {}
     results: Results = {}
     failures: list[Failure] = []
     if found.gain.shown or always:
@@ -287,20 +289,20 @@ def cost(
             if stage:
                 more, failed = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
                 results, failures = results | more, failures + failed
+        if "schema" in log.about:
+            writing["deploy.json"] = lambda: write_plan(folder / "deploy.json", log, made, playing, near, n)
         gains = [(float(table.max(axis=1).mean()), float(table.mean())) for table in map(made.drawn, range(seeds))]
         for (notion, epsilon), mine in trials.items():
             runs = {one.seed: results[one.name] for one in mine if one.name in results}
             if len(runs) > 1:
                 agent = playing[notion, epsilon][0]
                 found.rows.append(played(agent, notion, epsilon, runs, gains, made, n, deployment(agent, env)))
-    lost = unwritten(
-        folder,
-        {
-            "cost.json": lambda: write_json(folder / "cost.json", found, log),
-            "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
-            "cost.html": lambda: write_page(folder / "cost.html", title, found, log),
-        },
-    )
+    writing |= {
+        "cost.json": lambda: write_json(folder / "cost.json", found, log),
+        "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
+        "cost.html": lambda: write_page(folder / "cost.html", title, found, log),
+    }
+    lost = unwritten(folder, writing)
     for line in (*told(failures), *lost):
         print(line, file=sys.stderr)
     return replace(found, code=UNFINISHED if failures or lost else 0)
@@ -415,6 +417,37 @@ def write_json(path: Path, found: Costs, log: Log) -> None:
     }
     with atomic(path) as file:
         json.dump(content, file, indent=1, default=float)
+
+
+def write_plan(
+    path: Path,
+    log: Log,
+    made: Simulator,
+    playing: dict[tuple[str, float | None], tuple[str, dict[str, Any]]],
+    near: float,
+    users: int,
+) -> None:
+    """Write what a service starts from: the schema, the arms, and the agents, those of the budget ``near`` first."""
+    agents = [
+        {
+            "agent": agent,
+            "notion": notion,
+            "horizon": users,
+            "unit": "person" if "people" in given else "visit",
+            **given,
+        }
+        for (notion, epsilon), (agent, given) in playing.items()
+        if epsilon is not None
+    ]
+    agents.sort(key=lambda one: one["epsilon"] != near)
+    content = {
+        "schema": log.about["schema"],
+        "arms": made.arms,
+        "reward_range": [made.low, made.high],
+        "agents": agents,
+    }
+    with atomic(path) as file:
+        json.dump(content, file, indent=1)
 
 
 def figure(found: Costs, log: Log) -> Figure:

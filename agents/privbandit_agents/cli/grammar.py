@@ -395,11 +395,11 @@ VERBS: dict[str, Verb] = {
         ["privbandit schema decisions.csv", "privbandit schema decisions.csv --schema decisions.schema.json"],
     ),
     "data": Verb(
-        "Prepare real data for the environments.",
-        "Prepare real data for the environments; without a name, list the data sets and how to get each.",
+        "Download or prepare real data for the environments.",
+        "Download or prepare real data for the environments; without a name, list the data sets and how to get each.",
         "privbandit_agents.cli.data:prepare",
         [],
-        ["privbandit data", "privbandit data rice"],
+        ["privbandit data", "privbandit data get electricity", "privbandit data rice"],
         own=True,
     ),
 }

@@ -296,7 +296,9 @@ class Log:
                 found = f"{p[odd[0]]} in row {odd[0]}"
                 raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
         about |= {"from_people": encoding.schema.private} if encoding.schema.private else {}
-        about |= {"schema": encoding.schema.written} if encoding.scaled else {}
+        if encoding.scaled:
+            about |= {"schema": encoding.schema.written}
+            about |= {} if (span := encoding.reward_range) is None else {"reward_range": span}
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod

@@ -101,7 +101,7 @@ def test_private_rows_do_not_change_how_features_are_scaled() -> None:
     ids=lambda check: check.__name__,
 )
 def test_a_table_of_arms_conforms(check: Any) -> None:
-    check("privbandit/Table-v0", table=armed(LONG, "who", "gain"), n_public=20)
+    check("privbandit/Table-v0", source=armed(LONG, "who", "gain"), n_public=20)
 
 
 def test_tables_are_copied_and_pickled() -> None:
@@ -191,7 +191,5 @@ def test_files_that_are_none_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_no_table_says_where_one_comes_from() -> None:
-    with pytest.raises(
-        ValueError, match=r"table must be an ArmTable, as privbandit_envs.from_table makes it; got None"
-    ):
+    with pytest.raises(ValueError, match=r"or an ArmTable, as privbandit_envs.from_table makes it; got None"):
         gym.make("privbandit/Table-v0")

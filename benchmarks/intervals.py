@@ -2,27 +2,34 @@
 
 ``python benchmarks/intervals.py --table estimates`` prints the coverage of the estimates of one policy as a CSV, over
 rates of clicks, rows an arm, arms and logging policies; ``--table alarms`` the alarms of ``check_simulator`` where the
-model is the truth; ``--table answers`` the answers of ``privbandit cost`` by rows alone, over rates, rows, arms,
-features, logging policies and orders of rows, and at the end how many of them are true. A cell of the first two below
-.93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2`` takes one rate alone,
-``--done FILE`` keeps the lines of an earlier run.
+model is the truth. A cell below .93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2``
+takes one rate alone, ``--done FILE`` keeps the lines of an earlier run.
+
+``--table answers`` prints the answers of ``privbandit cost`` by rows alone, over rates, rows, arms, features, logging
+policies and orders of rows, and how many of them are true; ``--table shares`` how often one deployment keeps a share
+within the interval of the page; ``--table plans`` the share that ``privbandit plan`` names beside further worlds.
 """
 
 import argparse
 import csv
 import itertools
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
-from privbandit_agents import Log, dr, ips, private_value, snips
-from privbandit_agents.logs.simulator import Simulator, check_simulator
+from privbandit_agents import Log, cost, dr, ips, make, play, private_value, snips
+from privbandit_agents.cli.plan import plan
+from privbandit_agents.experiments.running.engine import Engine
+from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, possible_worlds
 from privbandit_agents.logs.telling import gain
 
 Floats = NDArray[np.float64]
@@ -137,6 +144,59 @@ def powered(means: Floats, law: Floats, real: bool) -> bool:
     return bool(value - own > (1.960 + 1.282) * deviation)
 
 
+SHARES = {
+    "small": (1500, 3, 0.3, 1.0),
+    "rare": (6000, 3, 0.05, 1.0),
+    "wide": (6000, 8, 0.2, 0.6),
+    "weak": (3000, 4, 0.2, 0.3),
+}
+"""Rows, arms, rate and effect of the logs whose shares of the gain are held against the truth."""
+
+
+def shares(logs: int) -> None:
+    """Print how often one deployment of ``auto-joint`` keeps a share within the interval of ``privbandit cost``.
+
+    Each log comes from a world of its own, in which one deployment is played too.
+    """
+    print("kind,logs with a gain shown,deployments inside,median width,halves said,true")
+    for kind, (rows, arms, rate, effect) in SHARES.items():
+        inside, widths, said, right = 0, [], 0, 0
+        for seed in range(logs):
+            rng = default_rng([seed, hash_of(kind)])
+            log, means, _ = decisions((rate, rows, arms, "numbers", "even", "random"), effect, rng)
+            with tempfile.TemporaryDirectory() as folder:
+                found = cost(log, notions=["joint"], out=folder, engine=Engine(alone=True))
+                if not found.nearest:
+                    continue
+                kept = found.nearest[0].gain
+                true_world = replace(possible_worlds(log, 2), means=means, lines=None)
+                env: Any = gym.make(LOG_ENV, source=true_world, horizon=rows)
+                result = play(env, make("auto-joint", env, epsilon=1.0, seed=1000 + seed), seed=seed)
+            true = 1 - result.regret[-1] / rows / (means.max(axis=1).mean() - means.mean())
+            inside += kept.low <= true <= kept.high
+            widths.append(kept.high - kept.low)
+            if kept.low > 0.5 or kept.high < 0.5:
+                said, right = said + 1, right + int((kept.low > 0.5) == (true > 0.5))
+        width = f"{np.median(widths):.2f}" if widths else ""
+        print(kind, len(widths), inside, width, said, right, sep=",", flush=True)
+
+
+PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 1.0), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
+
+
+def plans(users: int) -> None:
+    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 24 further worlds."""
+    print("arms,rate,lift,notion,share,low,high,further worlds,inside")
+    for arms, rate, lift in PLANS:
+        with tempfile.TemporaryDirectory() as folder:
+            one = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder)
+            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=24, seed=1)
+        for row, other in zip(one.rows, more.rows, strict=True):
+            true, inside = float(np.mean(other.shares)), row.gain.low <= np.mean(other.shares) <= row.gain.high
+            ends = [f"{end:.3f}" for end in (row.gain.value, row.gain.low, row.gain.high, true)]
+            print(arms, rate, lift, row.notion, *ends, int(inside), sep=",", flush=True)
+
+
 def hash_of(part: object) -> int:
     return sum(place * ord(letter) for place, letter in enumerate(str(part), 1))
 
@@ -238,15 +298,21 @@ def samples(name: str, rows: int) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=("estimates", "alarms", "answers"), default="answers")
+    parser.add_argument("--table", choices=("estimates", "alarms", "answers", "shares", "plans"), default="answers")
     parser.add_argument("--only", default="", help="rates")
     parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
     parser.add_argument("--every", type=int, default=1, help="of how many cells of the answers one is taken, by chance")
     parser.add_argument("--seed", type=int, default=0, help="of the answers")
     parser.add_argument("--rows", type=int, default=200_000, help="of a log of the answers at most")
+    parser.add_argument("--logs", type=int, default=40, help="of each kind, for the shares")
+    parser.add_argument("--users", type=int, default=20_000, help="of a plan")
     asked = parser.parse_args()
     if asked.table == "answers":
         answers(asked.only, asked.every, asked.seed, asked.rows)
+    elif asked.table == "shares":
+        shares(asked.logs)
+    elif asked.table == "plans":
+        plans(asked.users)
     else:
         table(asked.table, asked.only, asked.done)
 

@@ -3,7 +3,8 @@
 ``python benchmarks/intervals.py --table estimates`` prints the coverage of the estimates of one policy as a CSV, over
 rates of clicks, rows an arm, arms and logging policies; ``--table alarms`` the alarms of ``check_simulator`` where the
 model is the truth. A cell below .93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2``
-takes one rate alone, ``--done FILE`` keeps the lines of an earlier run.
+takes one rate alone, ``--done FILE`` keeps the lines of an earlier run. ``--table widths`` has all estimates beside
+the bootstrap of ips.
 
 ``--table answers`` prints the answers of ``privbandit cost`` by rows alone, over rates, rows, arms, features, logging
 policies and orders of rows, and how many of them are true; ``--table shares`` how often one deployment keeps a share
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
-from privbandit_agents import Log, cost, dr, ips, make, play, private_value, snips
+from privbandit_agents import Log, cost, dm, dr, ips, make, play, private_value, snips
 from privbandit_agents.cli.plan import plan
 from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, possible_worlds
@@ -72,6 +74,43 @@ def estimates(rate: float, rows: int, arms: int, logging: str, seeds: range) -> 
             hits[name] += one.low <= truth <= one.high
     shares = {name: f"{hit / max(made, 1):.3f}" for name, hit in hits.items()}
     return min(hits.values()) < 0.93 * made, shares | {"logs": len(seeds), "judged": made}
+
+
+def bootstrapped(log: Log, rng: Generator, draws: int = 200) -> tuple[float, float]:
+    """Return the percentile interval of the mean of w r over bootstrap samples of the rows."""
+    terms = (log.actions == 0) / log.propensities * log.rewards
+    found = rng.multinomial(len(log), np.full(len(log), 1 / len(log)), size=draws) @ terms / len(log)
+    low, high = np.quantile(found, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def widths(logs: int) -> None:
+    """Print, for each estimator and the bootstrap of ips, the share of intervals with the truth, and their width.
+
+    The width is the median of that over the interval of snips. Logs are those of ``estimates``, with up to 150 rows an
+    arm and up to 12 arms.
+    """
+    ways: dict[str, Any] = {"ips": ips, "snips": snips, "dr": dr, "dm": dm}
+    ways |= {f"dr, {limit}": partial(dr, limit=limit) for limit in ("switch", "shrink")}
+    print("rate,rows an arm,arms,logging,estimate,covered,width,logs")
+    for rate, rows, arms, logging in itertools.product((0.005, 0.02, 0.2), (20, 150), (2, 12), LOGGING[:3]):
+        alone, found = np.eye(arms)[np.zeros(rows * arms, int)], {}
+        for seed in range(logs):
+            rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
+            log, _, truth = clicks(rate, rows, arms, logging, rng)
+            try:
+                ends = {name: ((one := way(log, alone)).low, one.high) for name, way in ways.items()}
+            except ValueError:
+                continue
+            ends["bootstrap of ips"] = bootstrapped(log, rng)
+            for name, (low, high) in ends.items():
+                unit = ends["snips"][1] - ends["snips"][0]
+                found.setdefault(name, []).append((low <= truth <= high, (high - low) / unit))
+        for name, each in found.items():
+            covered, wide = np.mean([hit for hit, _ in each]), np.median([width for _, width in each])
+            print(
+                rate, rows, arms, logging, f'"{name}"', f"{covered:.3f}", f"{wide:.2f}", len(each), sep=",", flush=True
+            )
 
 
 def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tuple[bool, dict[str, object]]:
@@ -298,19 +337,21 @@ def samples(name: str, rows: int) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=("estimates", "alarms", "answers", "shares", "plans"), default="answers")
+    parser.add_argument(
+        "--table", choices=("estimates", "alarms", "widths", "answers", "shares", "plans"), default="answers"
+    )
     parser.add_argument("--only", default="", help="rates")
     parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
     parser.add_argument("--every", type=int, default=1, help="of how many cells of the answers one is taken, by chance")
     parser.add_argument("--seed", type=int, default=0, help="of the answers")
     parser.add_argument("--rows", type=int, default=200_000, help="of a log of the answers at most")
-    parser.add_argument("--logs", type=int, default=40, help="of each kind, for the shares")
+    parser.add_argument("--logs", type=int, default=40, help="of each cell, for shares and widths")
     parser.add_argument("--users", type=int, default=20_000, help="of a plan")
     asked = parser.parse_args()
     if asked.table == "answers":
         answers(asked.only, asked.every, asked.seed, asked.rows)
-    elif asked.table == "shares":
-        shares(asked.logs)
+    elif asked.table in ("shares", "widths"):
+        {"shares": shares, "widths": widths}[asked.table](asked.logs)
     elif asked.table == "plans":
         plans(asked.users)
     else:

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privbandit_agents.base.spaces import Array
 from privbandit_agents.cli.manual import deployment
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.results.statistics import Interval
@@ -214,7 +213,6 @@ def cost(
     seeds: int = 16,
     users: int | None = None,
     always: bool = False,
-    time: Array | None = None,
     engine: Engine | None = None,
     err: Console | None = None,
     title: str = "What privacy would cost",
@@ -232,7 +230,6 @@ def cost(
         seeds: worlds that are drawn, each for one run of each agent; budgets other than the first have half of them.
         users: of each run; default: the log's, at most 100,000.
         always: whether agents play though the log shows no gain.
-        time: of each row, for drift.
         engine: where to run.
         err: shows progress.
         title: of the page.
@@ -261,7 +258,7 @@ def cost(
     # what rows tell
     folder.mkdir(parents=True, exist_ok=True)
     with usage_errors("cost"):
-        found = told_by_rows(log, time)
+        found = told_by_rows(log)
     writing: dict[str, Callable[[], object]] = {}
     results: Results = {}
     failures: list[Failure] = []
@@ -308,9 +305,9 @@ def cost(
     return replace(found, code=UNFINISHED if failures or lost else 0)
 
 
-def told_by_rows(log: Log, time: Array | None = None) -> Costs:
+def told_by_rows(log: Log) -> Costs:
     """Return what a log tells without a run: findings, uniform play, the log's own policy and one learned from it."""
-    seen, found = findings(log, time), gain(log)
+    seen, found = findings(log), gain(log)
     everything = self_normalized(log, np.ones(len(log)), 1.0)
     weights = 1 / (log._all_arms() * log.propensities)
     uniform = self_normalized(log, weights, float(weights.max()))

@@ -39,7 +39,7 @@ ONE = 1 + 1e-6
 """A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
 ABOUT: dict[str, tuple[type, ...]] = {
-    "agent": (str,), "in_order": (bool,), "arms": (list, tuple), "features": (list, tuple),
+    "agent": (str,), "in_order": (bool,), "in_time": (bool,), "arms": (list, tuple), "features": (list, tuple),
     "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
 }  # fmt: skip
 """The kinds of what a log tells of itself and an estimate reads."""
@@ -58,8 +58,8 @@ class Log:
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
             ``least_propensity``, a public number below which no propensity is, or None, ``reward_range``, the least and
-            the largest possible reward, and ``in_order``: each row was decided with those before alone, and its
-            propensity is that given them.
+            the largest possible reward, ``in_time``: rows are in the order of a column of times, and ``in_order``: each
+            row was decided with those before alone, and its propensity is that given them.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
         people: the number of each user's person, 0, 1, ..., shape (n,); None: everybody came once.
 
@@ -299,6 +299,10 @@ class Log:
         if encoding.scaled:
             about |= {"schema": encoding.schema.written}
             about |= {} if (span := encoding.reward_range) is None else {"reward_range": span}
+        if when := encoding.schema.of_role("time"):
+            order, about["in_time"] = others[when[0].name].arg_sort().to_numpy(), True
+            contexts, actions, rewards, p = (column[order] for column in (contexts, actions, rewards, p))
+            people = None if people is None else people[order]
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod

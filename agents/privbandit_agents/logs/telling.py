@@ -129,9 +129,9 @@ def findings(log: Log, time: Array | None = None) -> list[Finding]:
         )
     if time is not None or log.about.get("in_order"):
         found.append(drift(log, np.arange(n) if time is None else np.asarray(time), arms))
-    if people := log.about.get("from_people"):
+    if columns := log.about.get("from_people"):
         service = "In service they could give a person away: name those that are public in a schema."
-        found.append(Finding(f"Levels or bounds of {listed(people)} are read from people's data.", service))
+        found.append(Finding(f"Levels or bounds of {listed(columns, 'columns')} are read from people's data.", service))
     return found
 
 

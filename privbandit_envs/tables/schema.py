@@ -210,8 +210,8 @@ class Schema(Part):
         """Raise ValueError if a bound or a level comes from people's data."""
         if self.private:
             raise ValueError(
-                f"the bounds or levels of {listed(self.private, 'columns')} come from people's data, or are not all there: write "
-                'those that you know without the data into the schema, with `"public": true` in `privbandit`.'
+                f"the bounds or levels of {listed(self.private, 'columns')} come from people's data, or are not all there: "
+                'write those that you know without the data into the schema, with `"public": true` in `privbandit`.'
             )
 
     def roles(self, **given: str | None) -> "Schema":

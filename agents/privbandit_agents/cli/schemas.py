@@ -79,6 +79,6 @@ def told(schema: Schema) -> str:
     if not schema.private:
         return "All bounds and levels are public."
     return (
-        f"Bounds or levels of {listed(schema.private, 'columns')} are read from people's data, and can give a person away. Write "
-        'those that you know without the data into the schema, with "privbandit": {"public": true}.'
+        f"Bounds or levels of {listed(schema.private, 'columns')} are read from people's data, and can give a person away. "
+        'Write those that you know without the data into the schema, with "privbandit": {"public": true}.'
     )

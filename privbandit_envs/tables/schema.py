@@ -209,8 +209,9 @@ class Schema(Part):
     def check_public(self) -> None:
         """Raise ValueError if a bound or a level comes from people's data."""
         if self.private:
+            private = listed(self.private, "columns")
             raise ValueError(
-                f"the bounds or levels of {listed(self.private, 'columns')} come from people's data, or are not all there: "
+                f"the bounds or levels of {private} come from people's data, or are not all there: "
                 'write those that you know without the data into the schema, with `"public": true` in `privbandit`.'
             )
 

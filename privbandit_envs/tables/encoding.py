@@ -165,7 +165,9 @@ class Encoding:
                 fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
             return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
+        told: list[tuple[pl.Expr, Floats | None]] = [
+            (self.within(since(found.value), (first, last)).fill_null(0.0), None)
+        ]
         for part in turns(field):
             time, size = found.value.dt, len(CIRCLES[part]) - 1
             turn = time.weekday() - 1 if part == "weekday" else time.hour().cast(pl.Int32) * 60 + time.minute()
@@ -181,7 +183,8 @@ class Encoding:
             return pl.when(value.is_not_null()).then(
                 0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
             )
-        return (value.clip(low, high) - low) / (high - low)
+        inside: pl.Expr = (value.clip(low, high) - low) / (high - low)
+        return inside
 
     @property
     def fields(self) -> list[Field]:
@@ -241,13 +244,13 @@ class Encoding:
             *(value.alias(name) for value, name in zip(values, names, strict=True)),
             pl.any_horizontal(faults).alias("\0fault"),
         )
-        leveled = [field.name for field in self.others if coded_by(field)]
-        leveled += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
+        numbered = [field.name for field in self.others if coded_by(field)]
+        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
         with told("the table"):
             d = len(self.names)
             rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
-                below = not self.lenient and any((block[name] < 0).any() for name in leveled)
+                below = not self.lenient and any((block[name] < 0).any() for name in numbered)
                 if below or block["\0fault"].any():
                     raise ValueError(self.problems(frame, kinds))
                 columns = [column.to_numpy() for column in block.iter_columns()]
@@ -285,7 +288,7 @@ class Encoding:
             raise ValueError(f"a row has the columns {listed(names)}; got {shown(strange[0])}{near}.")
         alone = replace(self, schema=self.schema.model_copy(update={"fields": self.fields}))
         table = pl.DataFrame({name: series(name, [cells.get(name)]) for name in names} | {"\0": [0]})
-        return alone.encoded(table)[0][0]
+        return np.asarray(alone.encoded(table)[0][0])
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""

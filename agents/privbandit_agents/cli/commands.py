@@ -189,7 +189,7 @@ def cost_of(given: Namespace) -> int:
         None if text is None else [name.strip() for name in text.split(",")] for text in (given.features, given.notions)
     )
     with usage_errors("cost"):
-        log = Log.from_table(given.file, **roles_of(given), features=features, schema=given.schema)
+        log = Log.from_table(given.file, **roles_of(given), features=features, schema=given.schema, items=given.items)
     engine, title = engine_of(given), f"What privacy would cost: {given.file.name}"
     with only_one(folder, "cost"):
         found = cost(
@@ -217,7 +217,7 @@ def plan_of(given: Namespace) -> int:
     return found.code
 
 
-def roles_of(given: Namespace) -> dict[str, str | None]:
+def roles_of(given: Namespace) -> dict[str, Any]:
     return {role: getattr(given, role) for role in ("action", "reward", "propensity", "person")}
 
 

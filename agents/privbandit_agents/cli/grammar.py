@@ -297,6 +297,9 @@ VERBS: dict[str, Verb] = {
             opt("file", help="CSV, parquet or Arrow: a row a decision, with the user's features.", type=Path),
             *ROLES,
             SCHEMA,
+            word(
+                "--items", "FILE", "Table of the arms' features, a row an arm, with the column of --action.", type=Path
+            ),
             word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
             word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
             word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),

@@ -123,10 +123,9 @@ def findings(log: Log) -> list[Finding]:
         )
     if log.about.get("in_time") or log.about.get("in_order"):
         found.append(drift(log, arms))
-    if people := log.about.get("from_people"):
+    if columns := log.about.get("from_people"):
         service = "In service they could give a person away: name those that are public in a schema."
-        some = listed(people[:20]) + f" and {len(people) - 20} more" * (len(people) > 20)
-        found.append(Finding(f"Levels or bounds of {some} are read from people's data.", service))
+        found.append(Finding(f"Levels or bounds of {listed(columns, 'columns')} are read from people's data.", service))
     return found
 
 

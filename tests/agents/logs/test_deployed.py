@@ -91,14 +91,14 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
         transport = httpx.ASGITransport(app=curators.service(curator))
         async with httpx.AsyncClient(transport=transport, base_url="http://curator") as http:
             for row, (age, channel, joined) in enumerate(cells):
-                body = {"row": {"age": float(age), "channel": channel or None, "joined": joined}}
+                body: dict[str, Any] = {"row": {"age": float(age), "channel": channel or None, "joined": joined}}
                 told = (await http.post("/decisions", json=body)).json()
                 assert told["arm"] == ["gold", "control", "silver"][told["action"]]
                 kept = curator.db.execute("SELECT context FROM decisions WHERE id = ?", (told["decision"],)).fetchone()
                 assert kept[0] == rows[row].astype(np.float32).tobytes()
                 answer = await http.post("/rewards", json={"decision": told["decision"], "reward": 25 + row})
                 assert answer.status_code == 200
-            refused = [{"row": {"age": "x"}}, {"row": {"agee": 1}}, {"context": [0.0] * len(rows[0])}]
+            refused: list[Any] = [{"row": {"age": "x"}}, {"row": {"agee": 1}}, {"context": [0.0] * len(rows[0])}]
             for body in refused:
                 assert (await http.post("/decisions", json=body)).status_code == 422
             assert (await http.post("/rewards", json={"decision": 1, "reward": 51})).status_code == 422
@@ -116,3 +116,17 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
     (tmp_path / "other.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="bounds or levels of age come from people's data"):
         curators.Plan(tmp_path / "other.json")
+
+
+def test_arms_have_the_features_of_their_own_table(tmp_path: Path) -> None:
+    rows: dict[str, Any] = {"age": [1.0, 2.0, 3.0], "item": ["b", "a", "b"], "click": [0, 1, 0], "p": [0.5] * 3}
+    asked: dict[str, Any] = {"action": "item", "reward": "click", "propensity": "p"}
+    (tmp_path / "items.csv").write_text("item,price,kind\nb,30,new\na,10,old\n")
+    log = Log.from_table(rows, items=tmp_path / "items.csv", **asked)
+    assert log.about["arms"] == ["a", "b"] and log.contexts.shape == (3, 2, 5)
+    assert log.about["features"] == ["price", "kind=new", "kind=old", "kind=other", "age"]
+    assert log.contexts[1].tolist() == [[0, 0, 1, 0, 2], [1, 1, 0, 0, 2]]
+    for content, often in (("item,price\nb,30\nc,10\n", 0), ("item,price\nb,30\na,1\na,2\n", 2)):
+        (tmp_path / "items.csv").write_text(content)
+        with pytest.raises(ValueError, match=f"items must have one row of each arm; of 'a' it has {often}"):
+            Log.from_table(rows, items=tmp_path / "items.csv", **asked)

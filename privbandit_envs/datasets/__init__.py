@@ -21,7 +21,9 @@ OPENML = "openml:"
 NAMES = (*bundled.NAMES, *tables.NAMES, *(name for name, sheet in packaged.SHEETS.items() if sheet.kind == "labels"))
 
 
-def load(source: str, label: str | None = None, deduplicate: bool = False, download: bool = False) -> Dataset:
+def load(
+    source: str, label: str | None = None, deduplicate: bool = False, download: bool = False, schema: str | None = None
+) -> Dataset:
     """Return a data set; reading it again is free. It warns if rows are copies of others.
 
     Args:
@@ -32,6 +34,7 @@ def load(source: str, label: str | None = None, deduplicate: bool = False, downl
         label: the column to predict, for CSV files (default: the last one) and OpenML (default: its own target).
         deduplicate: whether to keep one of every set of rows with equal features and label.
         download: whether to download what ``privbandit data get`` would.
+        schema: of a table, the path of its file.
 
     Raises:
         ValueError: an unknown source or column, or data that cannot be read.
@@ -44,7 +47,7 @@ def load(source: str, label: str | None = None, deduplicate: bool = False, downl
         >>> data.X.shape, data.label_names
         ((178, 13), ('class_0', 'class_1', 'class_2'))
     """
-    data = _read(source, label, download)
+    data = _read(source, label, download, schema)
     if deduplicate:
         return data.deduplicated
     if len(data.different) < len(data.y):
@@ -56,11 +59,13 @@ def load(source: str, label: str | None = None, deduplicate: bool = False, downl
     return data
 
 
-def _read(source: str, label: str | None, download: bool) -> Dataset:
+def _read(source: str, label: str | None, download: bool, schema: str | None) -> Dataset:
     """Return a data set as it is; the arguments and errors are those of ``load``."""
     own = source in NAMES or source.endswith(".npz")
     if own and label is not None:
         raise ValueError(f"label is for CSV files and OpenML; {source} has its own, got {shown(label)}.")
+    if (own or source.startswith(OPENML)) and schema is not None:
+        raise ValueError(f"schema is for files of tables; {source} has its own, got {shown(schema)}.")
     if source in bundled.NAMES:
         return bundled.read(source)
     if source in tables.NAMES:
@@ -81,16 +86,23 @@ def _read(source: str, label: str | None, download: bool) -> Dataset:
         )
     if not path.is_file():
         raise FileNotFoundError(f"no file {str(path)!r}; source must be the path of a table.")
-    stat = path.stat()
-    return _table(path.resolve(), label, (stat.st_mtime_ns, stat.st_size))
+    files = path, *([] if schema is None else [Path(schema).expanduser()])
+    version = tuple((stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files))
+    return _table(path.resolve(), label, schema, version)
 
 
 @lru_cache
-def _table(path: Path, label: str | None, version: tuple[int, int]) -> Dataset:
-    """Return a file's table, read again only if it has changed; the label is the last column unless it is named."""
+def _table(path: Path, label: str | None, schema: str | None, version: tuple[tuple[int, int], ...]) -> Dataset:
+    """Return a file's table, read again only if it has changed.
+
+    The label is the named column, or the one with this role in the schema, or the last one.
+    """
     from privbandit_envs.datasets.frames import labelled
     from privbandit_envs.tables.reading import Text, source
+    from privbandit_envs.tables.schema import Schema
 
+    made = None if schema is None else Schema.of(schema)
     found = source(path)
     names = found.names if isinstance(found, Text) else found.collect_schema().names()
-    return labelled(path, label or names[-1])
+    own = [] if made is None else [field.name for field in made.of_role("label")]
+    return labelled(path, label or (*own, names[-1])[0], schema=made)

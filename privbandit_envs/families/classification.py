@@ -63,6 +63,7 @@ class ClassificationProblem(ArmProblem):
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
         deduplicate: whether a named data set keeps one of every set of equal rows; with copies it warns.
         download: whether to download a data set that ``privbandit data get`` would.
+        schema: of a file of a table, the path of its file: it scales features by public bounds.
         population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
             twice in an episode.
         horizon: rounds an episode; at most the number of private rows without replacement.
@@ -93,6 +94,7 @@ class ClassificationProblem(ArmProblem):
         label: str | None = None,
         deduplicate: bool = False,
         download: bool = False,
+        schema: str | None = None,
         population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
@@ -113,7 +115,7 @@ class ClassificationProblem(ArmProblem):
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            data = source if isinstance(source, Dataset) else load(source, label, deduplicate, download)
+            data = source if isinstance(source, Dataset) else load(source, label, deduplicate, download, schema)
             self.data = split_of(data, n_public, seed, self.dtype)
             self.n_rows = len(self.data.records)
             check_everyone_once(horizon, self.n_rows, population)

@@ -20,7 +20,7 @@ OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
 ROWS, CELLS = 2**14, 2**20
 """Most rows and cells of a block."""
-CACHED = 2**9
+CACHED = 2**10
 """Rows of a block that are written at once."""
 MOST = 20
 """Problems of a table that are listed."""
@@ -165,7 +165,9 @@ class Encoding:
                 fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
             return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
+        told: list[tuple[pl.Expr, Floats | None]] = [
+            (self.within(since(found.value), (first, last)).fill_null(0.0), None)
+        ]
         for part in turns(field):
             time, size = found.value.dt, len(CIRCLES[part]) - 1
             turn = time.weekday() - 1 if part == "weekday" else time.hour().cast(pl.Int32) * 60 + time.minute()
@@ -181,7 +183,8 @@ class Encoding:
             return pl.when(value.is_not_null()).then(
                 0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
             )
-        return (value.clip(low, high) - low) / (high - low)
+        inside: pl.Expr = (value.clip(low, high) - low) / (high - low)
+        return inside
 
     @property
     def fields(self) -> list[Field]:
@@ -192,6 +195,15 @@ class Encoding:
     def others(self) -> list[Field]:
         """The columns with another role: values, or places in ``levels`` of arms and labels."""
         return [field for field in self.schema.fields if field.use.role not in ("context", "ignore")]
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The least and the largest reward by the schema, which rewards beyond count as; None if it has none."""
+        found = self.schema.of_role("reward")
+        if not (self.scaled and found and found[0].bounded and found[0].type in ("number", "integer", "boolean")):
+            return None
+        ends = found[0].constraints.minimum, found[0].constraints.maximum
+        return (0.0, 1.0) if found[0].type == "boolean" else (float(ends[0] or 0), float(ends[1] or 0))
 
     @property
     def names(self) -> list[str]:
@@ -223,23 +235,26 @@ class Encoding:
             found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
-                values.append(code(field, self.schema.missing, self.lenient) if leveled else found.value)
+                span = self.reward_range if field.use.role == "reward" else None
+                value = found.value if span is None else found.value.clip(*span)
+                values.append(code(field, self.schema.missing, self.lenient) if leveled else value)
         names = [field.name for field in self.others]
         chosen = frame.select(
             *(part.alias(f"\0{place}") for place, (part, _) in enumerate(parts)),
             *(value.alias(name) for value, name in zip(values, names, strict=True)),
             pl.any_horizontal(faults).alias("\0fault"),
         )
-        leveled = [field.name for field in self.others if coded_by(field)]
-        leveled += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
+        numbered = [field.name for field in self.others if coded_by(field)]
+        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
         with told("the table"):
-            rows = max(min(rows, CELLS // max(len(self.names), 1)), 1)
+            d = len(self.names)
+            rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
-                below = not self.lenient and any((block[name] < 0).any() for name in leveled)
+                below = not self.lenient and any((block[name] < 0).any() for name in numbered)
                 if below or block["\0fault"].any():
                     raise ValueError(self.problems(frame, kinds))
                 columns = [column.to_numpy() for column in block.iter_columns()]
-                contexts = np.empty((len(block), len(self.names)))
+                contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
                     for (_, meaning), column in zip(parts, columns, strict=False):
@@ -273,7 +288,7 @@ class Encoding:
             raise ValueError(f"a row has the columns {listed(names)}; got {shown(strange[0])}{near}.")
         alone = replace(self, schema=self.schema.model_copy(update={"fields": self.fields}))
         table = pl.DataFrame({name: series(name, [cells.get(name)]) for name in names} | {"\0": [0]})
-        return alone.encoded(table)[0][0]
+        return np.asarray(alone.encoded(table)[0][0])
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""
@@ -337,16 +352,18 @@ def wrong(field: Field, cell: object, blank: bool) -> str:
 
 def code(field: Field, missing: Sequence[str], lenient: bool = False) -> pl.Expr:
     """Return a column of levels as their numbers, as ``coded`` does."""
-    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing, lenient), pl.Int32, is_elementwise=True)
+    plain = field.use.columns is None and not {*field.levels} & {*missing}
+    levels = pl.Enum(field.levels) if plain else None
+    how: Any = {"return_dtype": pl.Int32, "is_elementwise": True}
+    return pl.col(field.name).map_batches(lambda s: coded(s, field, missing, lenient, levels), **how)
 
 
-def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool) -> pl.Series:
+def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool, levels: pl.Enum | None) -> pl.Series:
     """Return the number of each level, or of the coordinate of others or blanks; -1 for a fault."""
-    texts = column.dtype in (pl.String, pl.Categorical, pl.Enum)
     codes = pl.Series(column.name, [None], pl.Int32).new_from_index(0, len(column))
     # most texts are levels as they are written
-    if texts and field.use.columns is None and not {*field.levels} & {*missing}:
-        codes = column.cast(pl.String).cast(pl.Enum(field.levels), strict=False).to_physical().cast(pl.Int32)
+    if levels is not None and column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        codes = column.cast(pl.String).cast(levels, strict=False).to_physical().cast(pl.Int32)
     if not (odd := codes.is_null()).any():
         return codes
     rest = column.filter(odd).to_frame()

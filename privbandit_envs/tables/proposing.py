@@ -19,6 +19,8 @@ LEVELS = 64
 """A column of texts with more levels is hashed, or is an identity if more than half of the rows differ."""
 HASHED = 32
 """Columns of a hash."""
+FIRST = 2**14
+"""Rows by which a column is identities."""
 HEAD = 300
 """Rows by which types are tried first."""
 STRANGE = 0.1
@@ -116,7 +118,12 @@ def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -
         # bounds and levels
         wanted = [fact for field in fields.values() for fact in facts_of(field, kinds)]
         facts = frame.select(pl.len().alias("rows"), *wanted).collect(engine="streaming").row(0, named=True)
-        return Schema(fields=[bounded(field, facts, frame, kinds) for field in fields.values()]), frame
+        leveled = [one for one in fields.values() if one.type == "string" or counted(one.name)]
+        leveled = [one for one in leveled if one.use.role not in ("ignore", "person")]
+        levels = levels_of(frame, leveled, kinds)
+        none: tuple[set[Any], bool] = set(), False
+        limited = [bounded(one, facts, levels.get(one.name, none), frame, kinds) for one in fields.values()]
+        return Schema(fields=limited), frame
 
 
 def candidates(name: str, kind: pl.DataType, role: Any) -> list[Field]:
@@ -169,26 +176,50 @@ def of_numbers(tried: list[Field], column: pl.Series) -> list[tuple[float, Field
 
 
 def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:
-    """Return expressions for the least and the largest value, the number of levels, and whether cells are empty."""
+    """Return expressions for the least and the largest value, and whether cells are empty."""
     if field.use.role == "ignore":
         return []
     one, name = cells(field, kinds[field.name], MISSING), field.name
     found = [one.blank.any().alias(f"{name}\0blank"), one.blank.all().alias(f"{name}\0empty")]
-    if field.type == "string" or counted(name):
-        found.append(one.value.n_unique().alias(f"{name}\0levels"))
     if field.type != "string":
         found += [one.value.min().alias(f"{name}\0least"), one.value.max().alias(f"{name}\0most")]
     return found
 
 
-def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> Field:
+def levels_of(
+    frame: pl.LazyFrame, fields: list[Field], kinds: dict[str, pl.DataType]
+) -> dict[str, tuple[set[Any], bool]]:
+    """Return the values of each column, those of features until they are too many, and whether most rows differ.
+
+    Whether most differ is a matter of the first rows, so that a long file of identities is never held as a whole.
+    """
+    if not fields:
+        return {}
+    found: dict[str, tuple[set[Any], bool]] = {field.name: (set(), False) for field in fields}
+    chosen = frame.select(cells(field, kinds[field.name], MISSING).value.alias(field.name) for field in fields)
+    for batch in chosen.collect_batches(chunk_size=FIRST, maintain_order=True, engine="streaming"):
+        for field, column in zip(fields, batch, strict=True):
+            known, differ = found[field.name]
+            if len(known) <= LEVELS or field.use.role != "context":
+                new = set(column.drop_nulls().unique())
+                differ = differ or (not known and 2 * len(new) > len(column))
+                found[field.name] = known | new, differ
+    return found
+
+
+def bounded(
+    field: Field,
+    facts: dict[str, Any],
+    levels: tuple[set[Any], bool],
+    frame: pl.LazyFrame,
+    kinds: dict[str, pl.DataType],
+) -> Field:
     """Return a field with its bounds or levels, and without its role if it is no feature."""
     if field.use.role == "ignore":
         return field
-    told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "empty", "levels", "least", "most")}
-    rows, role = facts["rows"], field.use.role
-    distinct = (told["levels"] or 0) - bool(told["blank"])
-    index = counted(field.name) and field.type == "integer" and distinct > min(rows - 1, LEVELS)
+    told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "empty", "least", "most")}
+    role, distinct = field.use.role, len(levels[0])
+    index = counted(field.name) and field.type == "integer" and distinct > min(facts["rows"] - 1, LEVELS)
     constraints: dict[str, Any] = {"required": not told["blank"]}
     if role == "context" and (told["empty"] or index):
         return field.with_use(role="ignore")
@@ -196,11 +227,8 @@ def bounded(field: Field, facts: dict[str, Any], frame: pl.LazyFrame, kinds: dic
         check_people(field, frame, kinds)
     elif field.type == "string":
         if role == "context" and distinct > LEVELS:
-            identity = distinct > rows / 2
-            return field.with_use(role="ignore") if identity else field.with_use(columns=HASHED)
-        value = cells(field, kinds[field.name], MISSING).value
-        levels = frame.select(value.unique().drop_nulls()).collect(engine="streaming").to_series().to_list()
-        constraints["enum"] = in_order(levels)
+            return field.with_use(role="ignore") if levels[1] else field.with_use(columns=HASHED)
+        constraints["enum"] = in_order(levels[0])
         check_twins(field.name, constraints["enum"])
     elif field.type in ("number", "integer"):
         constraints |= {"minimum": told["least"], "maximum": told["most"]}

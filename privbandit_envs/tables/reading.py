@@ -62,7 +62,7 @@ class Text:
         Raises:
             ValueError: a row has more or fewer cells than the header, or a quote is not closed.
         """
-        kinds = {name: pl.Float64() if name in numbers else pl.String() for name in self.names}
+        kinds: dict[str, pl.DataType] = {name: pl.Float64() if name in numbers else pl.String() for name in self.names}
         if self.quoted:
             self.check()
         with suppress(pl.exceptions.PolarsError):
@@ -272,13 +272,15 @@ def lazy_parquet(path: Path) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         left, names = n_rows, kinds.columns if columns is None else columns or kinds.columns[:1]
         with path.open("rb") as file:
-            for batch in parquet_file(file).iter_batches(size or 2**16, columns=names):
-                frame: Any = pl.from_arrow(batch)
-                frame = frame if left is None else frame.head(left)
-                left = None if left is None else left - len(frame)
-                yield frame if predicate is None else frame.filter(predicate)
-                if left == 0:
-                    return
+            opened = parquet_file(file)
+            for group in range(opened.num_row_groups):  # one by one, since pyarrow keeps what it has read of several
+                for batch in opened.iter_batches(size or 2**16, [group], names):
+                    frame: Any = pl.from_arrow(batch)
+                    frame = frame if left is None else frame.head(left)
+                    left = None if left is None else left - len(frame)
+                    yield frame if predicate is None else frame.filter(predicate)
+                    if left == 0:
+                        return
 
     return register_io_source(batches, schema=kinds.schema)
 

@@ -209,9 +209,10 @@ class Schema(Part):
     def check_public(self) -> None:
         """Raise ValueError if a bound or a level comes from people's data."""
         if self.private:
+            private = listed(self.private, "columns")
             raise ValueError(
-                f"the bounds or levels of {listed(self.private)} come from people's data, or are not all there: write "
-                'those that you know without the data into the schema, with `"public": true` in `privbandit`.'
+                f"the bounds or levels of {private} come from people's data, or are not all there: "
+                'write those that you know without the data into the schema, with `"public": true` in `privbandit`.'
             )
 
     def roles(self, **given: str | None) -> "Schema":

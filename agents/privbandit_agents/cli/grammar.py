@@ -26,7 +26,7 @@ GROUPS = {
     "find": "list show new",
     "play": "run sweep reproduce tune",
     "see": "report frontier",
-    "judge": "audit score cost",
+    "judge": "audit score cost plan",
     "data": "log data schema",
 }
 """The commands as the first screen groups them."""
@@ -297,6 +297,9 @@ VERBS: dict[str, Verb] = {
             opt("file", help="CSV, parquet or Arrow: a row a decision, with the user's features.", type=Path),
             *ROLES,
             SCHEMA,
+            word(
+                "--items", "FILE", "Table of the arms' features, a row an arm, with the column of --action.", type=Path
+            ),
             word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
             word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
             word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
@@ -307,6 +310,24 @@ VERBS: dict[str, Verb] = {
             JOBS,
         ],
         ["privbandit cost decisions.csv --action arm --reward click --propensity p"],
+    ),
+    "plan": Verb(
+        "Estimate the cost of privacy before there is a log.",
+        "Let private agents play in worlds of a given size, and write a page: share of the gain kept, users needed.",
+        f"{RUNS}:plan_of",
+        [
+            counted("--arms", help="Arms to choose from.", default=5),
+            number("--rate", "P", "Rate of clicks under uniform play.", 0.02),
+            number("--lift", "G", "Gain of the best arm for each user, as a share of the rate.", 0.25),
+            counted("--users", "-n", help="Users who come.", default=100_000),
+            word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
+            word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
+            counted("--features", help="Features of a user.", default=5),
+            counted("--visits", help="Visits of a person, whose budget it is.", default=1),
+            output("Folder of the page.", default=Path("runs/plan")),
+            JOBS,
+        ],
+        ["privbandit plan --arms 5 --rate .02 --lift .25 --users 100000 --epsilon 1"],
     ),
     "score": Verb(
         "Score an agent by the suite and compare it with the references.",

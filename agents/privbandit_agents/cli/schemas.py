@@ -78,7 +78,8 @@ def told(schema: Schema) -> str:
     """Return what the schema says of people, in a sentence."""
     if not schema.private:
         return "All bounds and levels are public."
+    private = listed(schema.private, "columns")
     return (
-        f"Bounds or levels of {listed(schema.private)} are read from people's data, and can give a person away. Write "
-        'those that you know without the data into the schema, with "privbandit": {"public": true}.'
+        f"Bounds or levels of {private} are read from people's data, and can give a person away. "
+        'Write those that you know without the data into the schema, with "privbandit": {"public": true}.'
     )

@@ -39,7 +39,7 @@ ONE = 1 + 1e-6
 """A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
 ABOUT: dict[str, tuple[type, ...]] = {
-    "agent": (str,), "in_order": (bool,), "arms": (list, tuple), "features": (list, tuple),
+    "agent": (str,), "in_order": (bool,), "in_time": (bool,), "arms": (list, tuple), "features": (list, tuple),
     "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
 }  # fmt: skip
 """The kinds of what a log tells of itself and an estimate reads."""
@@ -58,8 +58,8 @@ class Log:
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
             ``least_propensity``, a public number below which no propensity is, or None, ``reward_range``, the least and
-            the largest possible reward, and ``in_order``: each row was decided with those before alone, and its
-            propensity is that given them.
+            the largest possible reward, ``in_time``: rows are in the order of a column of times, and ``in_order``: each
+            row was decided with those before alone, and its propensity is that given them.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
         people: the number of each user's person, 0, 1, ..., shape (n,); None: everybody came once.
 
@@ -235,6 +235,7 @@ class Log:
         person: str | None = None,
         features: Sequence[str] | None = None,
         schema: Any = None,
+        items: "Table | None" = None,
         in_order: bool = False,
         strangers: bool = False,
     ) -> "Log":
@@ -252,6 +253,8 @@ class Log:
             schema: of the table, or the path of its file: numbers are scaled by its bounds to [0, 1]. Without one a
                 schema is read from the table, and numbers stay as they are. ``about["schema"]`` keeps it, and
                 ``about["from_people"]`` names the columns whose bounds or levels come from the rows.
+            items: a table of the arms, a row each, with the column ``action``. Then a context has shape (K, d): of each
+                arm the features in this table, scaled to [0, 1], and those of the user.
             in_order: whether the rows are in the order of the decisions, each with a propensity given all rows before:
                 then ``dr`` learns from these alone. By default no order of the rows changes an estimate.
             strangers: whether a row without a person is somebody who came once; by default it is refused.
@@ -272,10 +275,15 @@ class Log:
         encoding, frame = encoding_of(table, schema, ("action", "reward", "propensity"), **roles)
         if features is not None:
             encoding = replace(encoding, schema=encoding.schema.with_features(features))
-        found = {role: next((field.name for field in encoding.schema.of_role(role)), None) for role in roles}
-        if lost := [role for role in ("action", "reward") if found[role] is None]:
+        found = {role: field.name for role in roles for field in encoding.schema.of_role(role)}
+        if lost := [role for role in ("action", "reward") if role not in found]:
             raise ValueError(f"{lost[0]} must name a column of the table: {listed(frame.collect_schema())}; got None.")
-        action, reward, propensity, person = found.values()
+        action, reward, propensity, person = (
+            found["action"],
+            found["reward"],
+            found.get("propensity"),
+            found.get("person"),
+        )
         arms = encoding.schema[action].levels
         most = 1000  # arms: more are rather a column of numbers
         if not 2 <= len(arms) <= most:
@@ -293,10 +301,18 @@ class Log:
         else:
             p = others[propensity].to_numpy()
             if len(odd := np.flatnonzero(~((p > 0) & (p <= ONE)))):
-                found = f"{p[odd[0]]} in row {odd[0]}"
-                raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
+                got = f"{p[odd[0]]} in row {odd[0]}"
+                raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {got}.")
         about |= {"from_people": encoding.schema.private} if encoding.schema.private else {}
-        about |= {"schema": encoding.schema.written} if encoding.scaled else {}
+        if encoding.scaled:
+            about |= {"schema": encoding.schema.written}
+            about |= {} if (span := encoding.reward_range) is None else {"reward_range": span}
+        if items is not None:
+            contexts, about["features"] = with_items(contexts, encoding.names, items, action, list(arms))
+        if when := encoding.schema.of_role("time"):
+            order, about["in_time"] = others[when[0].name].arg_sort().to_numpy(), True
+            contexts, actions, rewards, p = (column[order] for column in (contexts, actions, rewards, p))
+            people = None if people is None else people[order]
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod
@@ -346,6 +362,26 @@ def canonical(*columns: Array) -> NDArray[np.int64]:
     rows = np.hstack([np.asarray(column, np.float64).reshape(len(column), -1) for column in columns])
     rows = np.ascontiguousarray(rows) + 0.0  # 0 for -0
     return np.asarray(rows.view(np.dtype((np.void, rows.strides[0]))).ravel().argsort(kind="stable"))
+
+
+def with_items(
+    contexts: Floats, names: list[str], items: Table, action: str, arms: list[str]
+) -> tuple[Array, list[str]]:
+    """Return contexts of users and arms together, shape (n, K, d), and the names of their coordinates.
+
+    Raises:
+        ValueError: the table of arms lacks one, or has two rows of one.
+    """
+    encoding, frame = encoding_of(items, None, label=action)
+    rows, others = replace(encoding, scaled=True).encoded(frame)
+    known = [encoding.schema[action].levels[place] for place in others[action]]
+    if odd := [arm for arm in arms if known.count(arm) != 1]:
+        raise ValueError(f"items must have one row of each arm; of {shown(odd[0])} it has {known.count(odd[0])}.")
+    of_arms = rows[[known.index(arm) for arm in arms]]
+    shape = (len(contexts), len(arms), of_arms.shape[1] + contexts.shape[1])
+    both = np.empty(shape, np.float32)
+    both[:, :, : of_arms.shape[1]], both[:, :, of_arms.shape[1] :] = of_arms, contexts[:, None]
+    return both, [*encoding.names, *names]
 
 
 def people_of(column: "pl.Series", strangers: bool) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pandas
 import polars as pl
@@ -20,7 +21,7 @@ from privbandit_envs.tables.encoding import Encoding, bucket
 from privbandit_envs.tables.proposing import propose
 
 N = 60
-ROLES = {"action": "arm", "reward": "paid", "propensity": "p"}
+ROLES: dict[str, Any] = {"action": "arm", "reward": "paid", "propensity": "p"}
 ROWS: dict[str, list[Any]] = {
     "age": [20 + row % 40 for row in range(N)],
     "channel": [["mail", "app", "call"][row % 3] for row in range(N)],
@@ -231,6 +232,19 @@ def test_a_world_with_public_bounds_needs_no_rows_for_its_scale() -> None:
     assert env.action_space.n == 4  # an arm that nobody was given is one
     env.reset(seed=0)
     assert set(np.round(env.unwrapped.upcoming(20)[:, 0] * 100, 3)) <= set(ROWS["age"])
+
+
+def test_an_environment_reads_a_file_by_a_schema(tmp_path: Path) -> None:
+    levels = {"name": "arm", "constraints": {"enum": ["gold", "17", "control", "silver"]}}
+    schema = Schema.of({"fields": [*SCHEMA["fields"][:2], {**levels, "privbandit": {"role": "label"}}]})
+    schema.write(tmp_path / "s.json")
+    asked: dict[str, Any] = {"source": str(saved(text())(tmp_path)), "n_public": 2, "horizon": 20}
+    env: Any = gym.make("privbandit/Classification-v0", schema=str(tmp_path / "s.json"), **asked)
+    env.reset(seed=0)
+    assert env.action_space.n == 4 and env.observation_space.shape == (6,)
+    assert set(np.round(env.unwrapped.upcoming(20)[:, 0] * 100, 3)) <= set(ROWS["age"])
+    with pytest.raises(ValueError, match="schema is for files of tables; wine has its own"):
+        gym.make("privbandit/Classification-v0", source="wine", schema=str(tmp_path / "s.json"))
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

@@ -28,7 +28,7 @@ from privbandit_envs.datasets import packaged
 REGRESSIONS = ("linucb", "lints", "squarecb", "reward-dp-linucb", "jdp-linucb", "jdp-glm", "shuffle-linucb")
 REGRESSIONS += ("ldp-greedy", "ldp-linucb", "ldp-sgd", "ldp-glm", "prec-ts")
 LABELS = ("logistic-public", "kernel-public", "tree-public", "linucb", "jdp-linucb", "shuffle-linucb")
-LABELS += ("ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
+LABELS += ("jdp-smooth", "ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
 BOARDS = {
     "choices": (REGRESSIONS, "privbandit/Linear-v0", {"n_arms": 4, "dim": 6}),
     "labels": (LABELS, "privbandit/Classification-v0", {"n_public": 50}),

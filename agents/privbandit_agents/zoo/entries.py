@@ -444,7 +444,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "lpct",
             "warm-ldp-sgd",
         ),
-        *("auto-joint", "jdp-linucb", "adap-klucb", "private-pursuit", "newton-mnl"),
+        *("auto-joint", "jdp-linucb", "jdp-smooth", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
             "linucb",
@@ -476,7 +476,6 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "shuffle-linucb",
             "shuffle-glm",
             "jdp-glm",
-            "jdp-smooth",
             "reward-dp-linucb",
             "dp-se",
             "fliphat",

@@ -136,14 +136,13 @@ def make(
         UserWarning: the promise protects nobody in practice: epsilon is above 10, or delta at least 1 / horizon.
     """
     name = named(name)
-    users = horizon_of(env)
-    if warm is not None and users is not None and "horizon" in field_names(find(name).load().Config):
-        config = {"horizon": users + len(warm.actions)} | config
     if after := find(name).successor:
         reason = f"{name} is retired and goes with version {LEAVES}; take {after} in its place."
         warnings.warn(reason, DeprecationWarning, stacklevel=2)
+    if warm is not None and "horizon" in field_names(find(name).load().Config) and (users := horizon_of(env)):
+        config = {"horizon": users + len(warm.actions)} | config
     agent = built(name, env, seed, config)
-    for reason in weaknesses(agent.guarantee, users):
+    for reason in weaknesses(agent.guarantee, horizon_of(env)):
         warnings.warn(f"{agent.name} promises little: {reason}.", stacklevel=2)
     rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
     if rows is not None and learn is not None:

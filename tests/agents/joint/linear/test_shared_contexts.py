@@ -96,8 +96,9 @@ def test_budgets_decide_how_far_it_is_from_chance(name: str) -> None:
 
 
 def test_auto_joint_plays_clicks_and_labels() -> None:
-    for id in ("privbandit/Clicks-v0", "privbandit/Classification-v0"):
+    chosen = {"privbandit/Clicks-v0": "jdp-linucb", "privbandit/Classification-v0": "jdp-smooth"}
+    for id, name in chosen.items():
         env = gym.make(id, horizon=300)
         agent = make("auto-joint", env, seed=0)
-        assert agent.name == "jdp-linucb" and agent.guarantee.notion == "joint"
+        assert agent.name == name and agent.guarantee.notion == "joint"
         assert play(env, agent, seed=0).regret[-1] > 0

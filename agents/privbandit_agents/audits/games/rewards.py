@@ -54,7 +54,7 @@ class RewardGame(AgentGame):
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": USERS}
     settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": USERS}
-    runs = 1000
+    runs = 1500
     users: int = USERS
     blocks: int = 1  # models of arms
     moments: Callable[[Any, int], Moments] = staticmethod(of_estimates)

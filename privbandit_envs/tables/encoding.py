@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,8 @@ from privbandit_envs.tables.schema import Field, Schema, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 Floats = NDArray[np.float64]
+Meaning: TypeAlias = "Floats | Numeric | None"
+"""Of a part: a table of rows by number, the reading of a number, or the coordinate itself."""
 OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
 ROWS, CELLS = 2**14, 2**20
@@ -136,6 +138,37 @@ def named(field: Field) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Numeric:
+    """A column of numbers as coordinates, a block at a time: a wide table has too many for expressions of polars.
+
+    Attributes:
+        field: of the column.
+        ends: its bounds if it is scaled; None: numbers stay as they are.
+        fill: stands for a number that is missing.
+        lenient: whether a number that does not fit counts as one that is missing.
+    """
+
+    field: Field
+    ends: tuple[float, float] | None
+    fill: float
+    lenient: bool
+
+    def of(self, values: Floats) -> tuple[list[Floats], bool]:
+        """Return the coordinates of numbers, NaN for a missing one, and whether one of them is refused."""
+        blank, wrong = np.isnan(values), np.isinf(values)
+        if self.field.type == "integer":
+            wrong |= (values != np.round(values)) & ~blank
+        fault = not self.lenient and bool(wrong.any() or (self.field.constraints.required and blank.any()))
+        blank |= wrong
+        values = np.where(blank, self.fill, values) if blank.any() else values
+        if self.ends is not None:
+            low, high = self.ends
+            clipped = np.clip(values, low, high)
+            values = (clipped - low) / (high - low) if low < high else 0.5 + np.sign(values - low) / 2
+        return [values, *([] if self.field.constraints.required else [blank.astype(np.float64)])], fault
+
+
+@dataclass(frozen=True)
 class Encoding:
     """A schema, applied to a table's columns.
 
@@ -149,23 +182,26 @@ class Encoding:
     scaled: bool = True
     lenient: bool = False
 
-    def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Floats | None]]:
+    def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Meaning]]:
         """Return a field's coordinates from left to right: numbers, or codes and the rows of a table that they mean."""
+        ends = field.constraints.minimum, field.constraints.maximum
+        fill = field.use.fill
+        if fill is None and field.type in ("number", "integer"):
+            fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
+        if numeric(field, dtype):
+            span = (float(ends[0]), float(ends[1])) if self.scaled and None not in ends else None  # type: ignore[arg-type]
+            return [(pl.col(field.name).cast(pl.Float64), Numeric(field, span, fill or 0.0, self.lenient))]
         found = cells(field, dtype, self.schema.missing, self.lenient)
         if field.type == "string":
             levels = np.eye(len(named(field)) + 1)[:, :-1]  # the last row, of nothing, is that of a fault
             return [(code(field, self.schema.missing, self.lenient), levels)]
-        blank: list[tuple[pl.Expr, Floats | None]] = [] if field.constraints.required else [(found.blank, None)]
+        blank: list[tuple[pl.Expr, Meaning]] = [] if field.constraints.required else [(found.blank, None)]
         if field.type == "boolean":
             return [(found.value.fill_null(0.0), None), *blank]
-        ends = field.constraints.minimum, field.constraints.maximum
         if field.type in ("number", "integer"):
-            fill = field.use.fill
-            if fill is None:
-                fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
             return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told: list[tuple[pl.Expr, Floats | None]] = [
+        told: list[tuple[pl.Expr, Meaning]] = [
             (self.within(since(found.value), (first, last)).fill_null(0.0), None)
         ]
         for part in turns(field):
@@ -232,6 +268,8 @@ class Encoding:
         parts = [part for field in self.fields for part in self.parts(field, kinds[field.name])]
         values, faults = [], [pl.lit(False)]
         for field in (*self.fields, *self.others):
+            if field.use.role == "context" and numeric(field, kinds[field.name]):
+                continue
             found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
@@ -245,21 +283,29 @@ class Encoding:
             pl.any_horizontal(faults).alias("\0fault"),
         )
         numbered = [field.name for field in self.others if coded_by(field)]
-        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
+        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if isinstance(meaning, np.ndarray)]
         with told("the table"):
             d = len(self.names)
             rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 below = not self.lenient and any((block[name] < 0).any() for name in numbered)
-                if below or block["\0fault"].any():
+                refused, columns = bool(below or block["\0fault"].any()), []
+                for (_, meaning), column in zip(parts, block.iter_columns(), strict=False):
+                    values = column.to_numpy()
+                    if isinstance(meaning, Numeric):
+                        several, fault = meaning.of(values)
+                        refused = refused or fault
+                        columns += [(one, None) for one in several]
+                    else:
+                        columns.append((values, meaning))
+                if refused:
                     raise ValueError(self.problems(frame, kinds))
-                columns = [column.to_numpy() for column in block.iter_columns()]
                 contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
-                    for (_, meaning), column in zip(parts, columns, strict=False):
-                        width = 1 if meaning is None else meaning.shape[1]
-                        one = column[some, None] if meaning is None else meaning.take(column[some], axis=0)
+                    for values, table in columns:
+                        width = 1 if table is None else table.shape[1]
+                        one = values[some, None] if table is None else table.take(values[some], axis=0)
                         contexts[some, place : place + width] = one
                         place += width
                 yield contexts, block.select(names)
@@ -382,6 +428,11 @@ def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool
     known = distinct.with_columns(pl.Series("\0code", numbers, pl.Int32))
     joined = rest.join(known, on=column.name, how="left", nulls_equal=True, maintain_order="left")
     return codes.scatter(odd.arg_true(), joined["\0code"])
+
+
+def numeric(field: Field, dtype: pl.DataType) -> bool:
+    """Return whether a column holds numbers as such, rather than in texts."""
+    return field.type in ("number", "integer") and dtype.is_numeric()
 
 
 def coded_by(field: Field) -> bool:

@@ -201,9 +201,7 @@ class Encoding:
         if field.type in ("number", "integer"):
             return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told: list[tuple[pl.Expr, Meaning]] = [
-            (self.within(since(found.value), (first, last)).fill_null(0.0), None)
-        ]
+        told: list[tuple[pl.Expr, Meaning]] = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
         for part in turns(field):
             time, size = found.value.dt, len(CIRCLES[part]) - 1
             turn = time.weekday() - 1 if part == "weekday" else time.hour().cast(pl.Int32) * 60 + time.minute()

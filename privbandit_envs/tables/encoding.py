@@ -66,9 +66,11 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str], lenient: boo
     elif field.type == "boolean" and dtype == pl.Boolean:
         value = column.cast(pl.Float64)
     elif field.type == "boolean":
-        words = column if texts else column.cast(pl.Float64, strict=False)
-        yes = words.is_in(field.true) if texts else words == 1
-        no = words.is_in(field.false) if texts else words == 0
+        number = column.cast(pl.Float64, strict=False)  # 1.0 is 1
+        yes, no = (number == 1).fill_null(False), (number == 0).fill_null(False)
+        if texts:
+            yes = column.is_in(field.true) | (yes if "1" in field.true else pl.lit(False))
+            no = column.is_in(field.false) | (no if "0" in field.false else pl.lit(False))
         value, good = pl.when(yes | no).then(yes.cast(pl.Float64)), yes | no
     elif field.type == "string":
         value = column if texts else text(column, dtype)

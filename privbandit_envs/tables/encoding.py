@@ -187,21 +187,18 @@ class Encoding:
     def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Meaning]]:
         """Return a field's coordinates from left to right: numbers, or codes and the rows of a table that they mean."""
         ends = field.constraints.minimum, field.constraints.maximum
-        fill = field.use.fill
-        if fill is None and field.type in ("number", "integer"):
-            fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
-        if numeric(field, dtype):
-            span = (float(ends[0]), float(ends[1])) if self.scaled and None not in ends else None  # type: ignore[arg-type]
-            return [(pl.col(field.name).cast(pl.Float64), Numeric(field, span, fill or 0.0, self.lenient))]
-        found = cells(field, dtype, self.schema.missing, self.lenient)
+        if field.type in ("number", "integer"):
+            value = pl.col(field.name).cast(pl.Float64) if numeric(field, dtype) else self.read(field, dtype).value
+            whole = None if None in ends else (float(ends[0] or 0), float(ends[1] or 0))
+            fill = sum(whole or (0.0, 0.0)) / 2 if field.use.fill is None else field.use.fill
+            return [(value, Numeric(field, whole if self.scaled else None, fill, self.lenient))]
+        found = self.read(field, dtype)
         if field.type == "string":
             levels = np.eye(len(named(field)) + 1)[:, :-1]  # the last row, of nothing, is that of a fault
             return [(code(field, self.schema.missing, self.lenient), levels)]
         blank: list[tuple[pl.Expr, Meaning]] = [] if field.constraints.required else [(found.blank, None)]
         if field.type == "boolean":
             return [(found.value.fill_null(0.0), None), *blank]
-        if field.type in ("number", "integer"):
-            return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
         told: list[tuple[pl.Expr, Meaning]] = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
         for part in turns(field):
@@ -210,8 +207,11 @@ class Encoding:
             told.append((turn.cast(pl.Int32).fill_null(size), CIRCLES[part]))
         return [*told, *blank]
 
+    def read(self, field: Field, dtype: pl.DataType) -> Cells:
+        return cells(field, dtype, self.schema.missing, self.lenient)
+
     def within(self, value: pl.Expr, ends: tuple[Any, Any]) -> pl.Expr:
-        """Return numbers in [0, 1] by their bounds, 0.5 if the bounds are one; or as they are."""
+        """Return days in [0, 1] by their bounds, 0.5 if the bounds are one; or as they are."""
         low, high = ends
         if not self.scaled or low is None or high is None:
             return value
@@ -219,7 +219,7 @@ class Encoding:
             return pl.when(value.is_not_null()).then(
                 0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
             )
-        inside: pl.Expr = (value.clip(low, high) - low) / (high - low)
+        inside: pl.Expr = ((value.clip(low, high) - low) / (high - low)).clip(0.0, 1.0)
         return inside
 
     @property
@@ -270,7 +270,7 @@ class Encoding:
         for field in (*self.fields, *self.others):
             if field.use.role == "context" and numeric(field, kinds[field.name]):
                 continue
-            found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
+            found, leveled = self.read(field, kinds[field.name]), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
                 span = self.reward_range if field.use.role == "reward" else None

@@ -182,6 +182,20 @@ def test_a_schema_decides_alone() -> None:
     assert encoding.explained(rows[2])["channel"] == "other" and encoding.explained(rows[1])["age"] is None
 
 
+def test_numbers_and_their_texts_are_the_same_bits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    field = {"name": "x", "type": "number", "constraints": {"minimum": -0.7, "maximum": 7.3}}
+    encoding, x = Encoding(Schema.of({"fields": [field]})), (8 * rng.normal(size=500)).tolist()
+    texts: dict[str, Any] = {"x": [repr(value) for value in x], "y": ["a"] * 500}
+    one = encoding.encoded({"x": x, "y": ["a"] * 500})[0]
+    path = saved(text(rows=texts))(tmp_path)
+    odd = saved(text(rows=texts) + "none,a\n", "odd.csv")(tmp_path)  # so that all cells are texts
+    for other in (texts, path, odd):
+        found = Encoding(encoding.schema, lenient=True).encoded(other)[0][:500]
+        assert found.tobytes() == one.tobytes()
+    assert all(encoding.row({"x": value}).tobytes() == row.tobytes() for value, row in zip(x[:20], one, strict=False))
+
+
 @pytest.mark.parametrize("form", ["memory", "a file"])
 def test_whoever_else_is_there_changes_no_bit(form: str, tmp_path: Path) -> None:
     encoding, other = Encoding(Schema.of(SCHEMA)), {**PEOPLE, "age": ["31", "?", "250", "99"]}

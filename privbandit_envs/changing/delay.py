@@ -109,6 +109,11 @@ class Delay:
         """Whether reports come in batches, whose ends are known."""
         return self.law in BATCHES
 
+    @property
+    def in_order(self) -> bool:
+        """Whether all reports come, in the order of their users: whose they are is known by their number."""
+        return not self.missing and (self.batches or self.law == "fixed")
+
     def end(self, user: int) -> int:
         """Return after how many users the batch of a user ends, the first of whom is number 0."""
         if self.law == "batch":

@@ -1,7 +1,6 @@
 """Agents under batches and delay: what a regime costs them, and what their widths count."""
 
 import copy
-import math
 from functools import cache
 from typing import Any
 
@@ -167,4 +166,4 @@ def test_expected_records_of_arms_are_right_on_average(law: dict[str, Any]) -> N
     assert len(seen) >= 12
     error = np.abs((expected - found).sum())
     assert error < 1e-6 * found.sum(), "all records of a run are expected somewhere"
-    assert np.sqrt(((expected - found) ** 2 / np.maximum(expected, 1)).mean()) < 3 * math.sqrt(1 + 1 / 8)
+    assert np.sqrt(((expected - found) ** 2 / np.maximum(expected, 1)).mean()) < 1.3, "within chance"

@@ -7,14 +7,13 @@ Multiarmed Bandit Problem", Machine Learning 2002.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.settings import LateSettings, NonNegative
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
-from privbandit_agents.base.ties import Told, best_in_turn, largest, one_of
+from privbandit_agents.base.ties import best_in_turn, largest, one_of
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
@@ -72,9 +71,7 @@ class LDPUCB(MomentAgent[Config]):
         super().begin()
         self.n_arms, self.started, self.rng_runs = n_arms(self.action_space), 0, self.rng.spawn(1)[0]
         self.sums, self.pulls = np.zeros(self.n_arms), np.zeros(self.n_arms)
-        promised = self.config.feedback
-        self.late = promised is not None and promised.in_order and self.config.people is None
-        self.given = np.zeros(0, np.intp)
+        self.follow_order()
         self.arm = one_of(self.pulls == 0, self.rng_runs)
 
     def opened(self) -> Device:
@@ -85,10 +82,7 @@ class LDPUCB(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return the arm of this run, or the best one for each user in order."""
         if self.late:
-            chosen = self.best_ahead(context.shape)
-            if not isinstance(self.ties, Told):  # who is only asked about is not served
-                self.given = np.concatenate([self.given, chosen.ravel()])
-            return chosen[()]
+            return self.give(self.best_ahead(context.shape))[()]  # type: ignore[no-any-return]
         arms: Array = np.full(context.shape, self.arm)
         return arms[()]
 
@@ -106,30 +100,16 @@ class LDPUCB(MomentAgent[Config]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return 2 y - 1 of each user, shape (n, 1); 0, a fair coin, of records with another arm or no reward."""
         y = np.atleast_1d(np.asarray(feedback, np.float64))
-        told = np.isfinite(y) & (np.atleast_1d(action) == self.asked(len(y)))
+        told = np.isfinite(y) & (np.atleast_1d(action) == (self.asked_about(len(y)) if self.late else self.arm))
         y = 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1
         return Lifted(y[:, None], np.zeros((len(y), 0)))
-
-    def asked(self, users: int) -> Array | int:
-        """Return the arms that the next reports are about; -1 of those of nobody who was served."""
-        if not self.late:
-            return self.arm
-        return np.pad(self.given[:users], (0, max(0, users - len(self.given))), constant_values=-1)
-
-    @property
-    def by_counts(self) -> Literal["", "exact", "normal"]:
-        return "" if self.late else super().by_counts
-
-    @property
-    def fewest_summed(self) -> float:
-        return math.inf if self.late else super().fewest_summed
 
     # on the server
 
     def absorb(self, report: Array) -> None:
         if not self.late:
             return super().absorb(report)
-        arms, users = np.asarray(self.asked(len(report))), len(report)
+        arms, users = self.asked_about(len(report)), len(report)
         self.pay(users)
         known, self.given = arms >= 0, self.given[users:]
         np.add.at(self.sums, arms[known], self.estimate(report)[known, 0])

@@ -7,7 +7,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import load, make, play, save
+from privbandit_agents import AGENTS, load, make, play, save
+from privbandit_agents.testing.loops import check_actions, check_frozen, check_resume, check_seeds
+from privbandit_agents.testing.privacy import check_budgets
+from privbandit_agents.testing.records import check_hostile_records
+from privbandit_agents.testing.twins import check_local
 
 BATCH, FIXED = {"mean": 500, "law": "batch"}, {"mean": 500, "law": "fixed"}
 WORLDS: dict[str, dict[str, Any]] = {
@@ -167,3 +171,21 @@ def test_expected_records_of_arms_are_right_on_average(law: dict[str, Any]) -> N
     error = np.abs((expected - found).sum())
     assert error < 1e-6 * found.sum(), "all records of a run are expected somewhere"
     assert np.sqrt(((expected - found) ** 2 / np.maximum(expected, 1)).mean()) < 1.3, "within chance"
+
+
+PREPARED = {
+    **dict.fromkeys(("ucb1", "adap-klucb", "dp-se", "ldp-ucb"), "privbandit/Bandit-v0"),
+    **dict.fromkeys(("linucb", "regcb", "sw-linucb", "jdp-glm", "jdp-linucb"), "privbandit/Linear-v0"),
+    **dict.fromkeys(("ldp-clicks", "reward-dp-linucb"), "privbandit/Clicks-v0"),
+}
+CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, check_local, check_resume, check_seeds)
+
+
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("law", [{"mean": 20, "law": "batch"}, {"mean": 9, "law": "fixed"}, {"mean": 9}])
+@pytest.mark.wide_at("law1-*", "law2-*", "*-check_budgets-*", "*-check_hostile_records-*")
+def test_who_was_told_of_a_regime_conforms_as_others_do(law: dict[str, Any], check: Any, name: str) -> None:
+    if check is check_hostile_records and AGENTS[name].notion == "none":
+        pytest.skip("without privacy whoever is served counts in others' widths")
+    check(name, PREPARED[name], 120, {"feedback": law})

@@ -2,27 +2,36 @@
 
 ``python benchmarks/intervals.py --table estimates`` prints the coverage of the estimates of one policy as a CSV, over
 rates of clicks, rows an arm, arms and logging policies; ``--table alarms`` the alarms of ``check_simulator`` where the
-model is the truth; ``--table answers`` the answers of ``privbandit cost`` by rows alone, over rates, rows, arms,
-features, logging policies and orders of rows, and at the end how many of them are true. A cell of the first two below
-.93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2`` takes one rate alone,
-``--done FILE`` keeps the lines of an earlier run.
+model is the truth. A cell below .93, or with alarms in more than 2 %, is measured again with other logs. ``--only 0.2``
+takes one rate alone, ``--done FILE`` keeps the lines of an earlier run. ``--table widths`` has all estimates beside
+the bootstrap of ips.
+
+``--table answers`` prints the answers of ``privbandit cost`` by rows alone, over rates, rows, arms, features, logging
+policies and orders of rows, and how many of them are true; ``--table shares`` how often one deployment keeps a share
+within the interval of the page; ``--table plans`` the share that ``privbandit plan`` names beside further worlds.
 """
 
 import argparse
 import csv
 import itertools
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
-from privbandit_agents import Log, dr, ips, private_value, snips
-from privbandit_agents.logs.simulator import Simulator, check_simulator
+from privbandit_agents import Log, cost, dm, dr, ips, make, play, private_value, snips
+from privbandit_agents.cli.plan import plan
+from privbandit_agents.experiments.running.engine import Engine
+from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, possible_worlds
 from privbandit_agents.logs.telling import gain
 
 Floats = NDArray[np.float64]
@@ -67,6 +76,43 @@ def estimates(rate: float, rows: int, arms: int, logging: str, seeds: range) -> 
     return min(hits.values()) < 0.93 * made, shares | {"logs": len(seeds), "judged": made}
 
 
+def bootstrapped(log: Log, rng: Generator, draws: int = 200) -> tuple[float, float]:
+    """Return the percentile interval of the mean of w r over bootstrap samples of the rows."""
+    terms = (log.actions == 0) / log.propensities * log.rewards
+    found = rng.multinomial(len(log), np.full(len(log), 1 / len(log)), size=draws) @ terms / len(log)
+    low, high = np.quantile(found, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def widths(logs: int) -> None:
+    """Print, for each estimator and the bootstrap of ips, the share of intervals with the truth, and their width.
+
+    The width is the median of that over the interval of snips. Logs are those of ``estimates``, with up to 150 rows an
+    arm and up to 12 arms.
+    """
+    ways: dict[str, Any] = {"ips": ips, "snips": snips, "dr": dr, "dm": dm}
+    ways |= {f"dr, {limit}": partial(dr, limit=limit) for limit in ("switch", "shrink")}
+    print("rate,rows an arm,arms,logging,estimate,covered,width,logs")
+    for rate, rows, arms, logging in itertools.product((0.005, 0.02, 0.2), (20, 150), (2, 12), LOGGING[:3]):
+        alone, found = np.eye(arms)[np.zeros(rows * arms, int)], {}
+        for seed in range(logs):
+            rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
+            log, _, truth = clicks(rate, rows, arms, logging, rng)
+            try:
+                ends = {name: ((one := way(log, alone)).low, one.high) for name, way in ways.items()}
+            except ValueError:
+                continue
+            ends["bootstrap of ips"] = bootstrapped(log, rng)
+            for name, (low, high) in ends.items():
+                unit = ends["snips"][1] - ends["snips"][0]
+                found.setdefault(name, []).append((low <= truth <= high, (high - low) / unit))
+        for name, each in found.items():
+            covered, wide = np.mean([hit for hit, _ in each]), np.median([width for _, width in each])
+            print(
+                rate, rows, arms, logging, f'"{name}"', f"{covered:.3f}", f"{wide:.2f}", len(each), sep=",", flush=True
+            )
+
+
 def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tuple[bool, dict[str, object]]:
     """Return how many logs alarm the check of a model that is the truth, and whether more than 2 % do."""
     off = 0
@@ -80,7 +126,7 @@ def alarms(rate: float, rows: int, arms: int, logging: str, seeds: range) -> tup
     return off > 0.02 * len(seeds), {"logs": len(seeds), "alarmed": off}
 
 
-ANSWERS = {
+ANSWERS: dict[str, tuple[Any, ...]] = {
     "rate": (0.003, 0.02, 0.2, "real"),
     "rows": (1000, 10_000, 200_000),
     "arms": (2, 8, 40),
@@ -94,10 +140,9 @@ EFFECTS = (0.0, 0.0, 0.3, 0.6, 1.0)
 """Standard deviation of log-odds among arms, in the logs of a cell."""
 
 
-def decisions(
-    rate: float | str, rows: int, arms: int, features: str, logging: str, order: str, effect: float, rng: Generator
-) -> tuple[Log, Floats, Floats]:
-    """Return a log, the mean reward of each arm for each row, and the law of the log, both of shape (n, K)."""
+def decisions(cell: Any, effect: float, rng: Generator) -> tuple[Log, Floats, Floats]:
+    """Return a log of a cell, the mean reward of each arm for each row, and the law of the log, shape (n, K)."""
+    rate, rows, arms, features, logging, order = cell
     base = scipy.special.logit(0.3 if rate == "real" else rate)
     x, kinds = rng.normal(size=(rows, 4)), rng.integers(4, size=(rows, 2))
     if features == "categories":
@@ -105,9 +150,9 @@ def decisions(
     inner = x if features != "interactions" else np.prod(np.sign(x[:, :3]), axis=1)[:, None]
     slopes = rng.normal(size=(inner.shape[1], arms))
     score = inner @ slopes / np.sqrt((inner**2).sum(axis=1).mean()) + 0.5 * rng.normal(size=arms)
-    means = scipy.special.expit(base + effect * score)
+    means = np.minimum(scipy.special.expit(base + effect * score), 0.99)
     if order == "drifting":
-        means = np.clip(means * np.linspace(0.5, 1.5, rows)[:, None], 0, 1)
+        means = np.clip(means * np.linspace(0.5, 1.5, rows)[:, None], 0, 0.99)
     # the log's policy
     law = np.full((rows, arms), 1 / arms)
     if logging != "even":
@@ -121,8 +166,8 @@ def decisions(
     rewards = rng.beta(4 * mean, 4 * (1 - mean)) if rate == "real" else (rng.random(rows) < mean).astype(float)
     place = np.lexsort((rewards, actions)) if order == "sorted" else each
     about = {"uniform": 1 / arms, "reward_range": (0.0, 1.0)}
-    columns = (one[place] for one in (x, actions, rewards, law[each, actions], rewards, np.zeros(rows)))
-    return Log(*columns, about), means[place], law[place]
+    x, actions, rewards, p = (one[place] for one in (x, actions, rewards, law[each, actions]))
+    return Log(x, actions, rewards, p, rewards, np.zeros(rows), about), means[place], law[place]
 
 
 def powered(means: Floats, law: Floats, real: bool) -> bool:
@@ -136,6 +181,59 @@ def powered(means: Floats, law: Floats, real: bool) -> bool:
     off = (weights - 1) ** 2 * spread + (weights * (means - value) - (means - own)) ** 2
     deviation = np.sqrt(np.where(law > 0, law * off, 0.0).sum(axis=1).mean() / len(means))
     return bool(value - own > (1.960 + 1.282) * deviation)
+
+
+SHARES = {
+    "small": (1500, 3, 0.3, 1.0),
+    "rare": (6000, 3, 0.05, 1.0),
+    "wide": (6000, 8, 0.2, 0.6),
+    "weak": (3000, 4, 0.2, 0.3),
+}
+"""Rows, arms, rate and effect of the logs whose shares of the gain are held against the truth."""
+
+
+def shares(logs: int) -> None:
+    """Print how often one deployment of ``auto-joint`` keeps a share within the interval of ``privbandit cost``.
+
+    Each log comes from a world of its own, in which one deployment is played too.
+    """
+    print("kind,logs with a gain shown,deployments inside,median width,halves said,true")
+    for kind, (rows, arms, rate, effect) in SHARES.items():
+        inside, widths, said, right = 0, [], 0, 0
+        for seed in range(logs):
+            rng = default_rng([seed, hash_of(kind)])
+            log, means, _ = decisions((rate, rows, arms, "numbers", "even", "random"), effect, rng)
+            with tempfile.TemporaryDirectory() as folder:
+                found = cost(log, notions=["joint"], out=folder, engine=Engine(alone=True))
+                if not found.nearest:
+                    continue
+                kept = found.nearest[0].gain
+                true_world = replace(possible_worlds(log, 2), means=means, lines=None)
+                env: Any = gym.make(LOG_ENV, source=true_world, horizon=rows)
+                result = play(env, make("auto-joint", env, epsilon=1.0, seed=1000 + seed), seed=seed)
+            true = 1 - result.regret[-1] / rows / (means.max(axis=1).mean() - means.mean())
+            inside += kept.low <= true <= kept.high
+            widths.append(kept.high - kept.low)
+            if kept.low > 0.5 or kept.high < 0.5:
+                said, right = said + 1, right + int((kept.low > 0.5) == (true > 0.5))
+        width = f"{np.median(widths):.2f}" if widths else ""
+        print(kind, len(widths), inside, width, said, right, sep=",", flush=True)
+
+
+PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 1.0), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
+
+
+def plans(users: int) -> None:
+    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 24 further worlds."""
+    print("arms,rate,lift,notion,share,low,high,further worlds,inside")
+    for arms, rate, lift in PLANS:
+        with tempfile.TemporaryDirectory() as folder:
+            one = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder)
+            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=24, seed=1)
+        for row, other in zip(one.rows, more.rows, strict=True):
+            true, inside = float(np.mean(other.shares)), row.gain.low <= np.mean(other.shares) <= row.gain.high
+            ends = [f"{end:.3f}" for end in (row.gain.value, row.gain.low, row.gain.high, true)]
+            print(arms, rate, lift, row.notion, *ends, int(inside), sep=",", flush=True)
 
 
 def hash_of(part: object) -> int:
@@ -154,11 +252,11 @@ def answers(only: str, every: int, first: int, most: int) -> None:
     cells = [
         c for c in itertools.product(*ANSWERS.values()) if (not only or str(c[0]) in only.split(",")) and c[1] <= most
     ]
-    lines = []
+    lines: list[list[str]] = []
     for cell in default_rng(0).permutation(np.array(cells, object))[::every]:
         found = dict.fromkeys(("none", "false", "some", "shown", "true", "covered", "powered", "told"), 0)
         for seed, effect in enumerate(EFFECTS, first):
-            log, means, law = decisions(*cell, effect, default_rng([seed, *map(hash_of, cell)]))
+            log, means, law = decisions(cell, effect, default_rng([seed, *map(hash_of, cell)]))
             told = gain(log)
             place, arm = told.chosen
             true = float((means[place, arm] - (law[place] * means[place]).sum(axis=1)).mean())
@@ -239,15 +337,23 @@ def samples(name: str, rows: int) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", choices=("estimates", "alarms", "answers"), default="answers")
+    parser.add_argument(
+        "--table", choices=("estimates", "alarms", "widths", "answers", "shares", "plans"), default="answers"
+    )
     parser.add_argument("--only", default="", help="rates")
     parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
     parser.add_argument("--every", type=int, default=1, help="of how many cells of the answers one is taken, by chance")
     parser.add_argument("--seed", type=int, default=0, help="of the answers")
     parser.add_argument("--rows", type=int, default=200_000, help="of a log of the answers at most")
+    parser.add_argument("--logs", type=int, default=40, help="of each cell, for shares and widths")
+    parser.add_argument("--users", type=int, default=20_000, help="of a plan")
     asked = parser.parse_args()
     if asked.table == "answers":
         answers(asked.only, asked.every, asked.seed, asked.rows)
+    elif asked.table in ("shares", "widths"):
+        {"shares": shares, "widths": widths}[asked.table](asked.logs)
+    elif asked.table == "plans":
+        plans(asked.users)
     else:
         table(asked.table, asked.only, asked.done)
 

@@ -63,6 +63,7 @@ def from_table(
     reward: str | None = None,
     public: str | None = None,
     n_public: int | None = None,
+    schema: Any = None,
     **kwargs: Any,
 ) -> gym.Env[Any, Any]:
     """Return a table of yours as a bandit.
@@ -72,22 +73,25 @@ def from_table(
     unknown. ``privbandit_agents.Log.from_table`` reads it, as a warning explains.
 
     With ``user`` and ``reward`` the arms have features: a person has one row for each arm, with the arm's features and
-    the reward that it would give, in [-1, 1]. All other columns are features: finite numbers.
+    the reward that it would give, in [-1, 1]. All other columns are features: numbers, levels, booleans or dates.
 
-    Features are scaled by the rows that are public, since the range of private rows would leak; they are no users.
+    Features are scaled by the bounds of ``schema``, or by rows that are public, since the range of private rows would
+    leak; public rows are no users.
 
     Args:
-        table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
+        table: the path of a CSV, JSON, parquet or Arrow file, a data frame of any library, or arrays by name.
         label: the column to predict.
         user: the column of the user that a row's arm belongs to.
         reward: the column of the rewards.
         public: a column of 0 and 1, 1 for public rows; a person is if all rows are.
         n_public: how many public rows, or people, are drawn; default: 50, or all that ``public`` names.
+        schema: of the table, or the path of its file; without one the levels of texts are read from the table.
         **kwargs: of the environment, such as ``horizon``, ``population``, ``available``.
 
     Raises:
         ValueError: something in the table is not as it should be; the sentence names the column.
         FileNotFoundError: no such file.
+        ImportError: polars or pydantic is not installed.
 
     Examples:
         >>> import numpy as np
@@ -100,12 +104,12 @@ def from_table(
 
     n_public = 50 if n_public is None and public is None else n_public
     if label is not None and user is None and reward is None:
-        data = labelled(table, label, public)
+        data = labelled(table, label, public, schema)
         warn_of_log(label, data.feature_names)
         return gym.make("privbandit/Classification-v0", source=data, n_public=n_public, **kwargs)
     if label is None and user is not None and reward is not None:
-        arms = armed(table, user, reward, public)
-        return gym.make("privbandit/Table-v0", table=arms, n_public=n_public, **kwargs)
+        arms = armed(table, user, reward, public, schema)
+        return gym.make("privbandit/Table-v0", source=arms, n_public=n_public, **kwargs)
     given = {"label": label, "user": user, "reward": reward}
     raise ValueError(f"name the column label, or the columns user and reward; got {given}.")
 

@@ -155,10 +155,10 @@ def cut(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names as an error lists them: all of a few, each of them cut, and the number of many."""
+def listed(names: Iterable[str], many: str = "others") -> str:
+    """Return names as an error lists them: all of a few, each of them cut, and the number of ``many``."""
     known = list(names)
-    return ", ".join(map(cut, known)) if len(known) <= 30 else f"{len(known):,} others"
+    return ", ".join(map(cut, known)) if len(known) <= 30 else f"{len(known):,} {many}"
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:

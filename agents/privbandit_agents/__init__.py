@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from privbandit_agents.experiments.results.files import load_results
     from privbandit_agents.experiments.results.ranks import ranks
     from privbandit_agents.experiments.views.plots import plot_along, plot_frontier, plot_regret
-    from privbandit_agents.logs.estimates import dr, ips, snips
+    from privbandit_agents.logs.estimates import dm, dr, ips, snips
     from privbandit_agents.logs.obp import to_obp
     from privbandit_agents.logs.private_value import private_value
     from privbandit_agents.logs.record import Log, log
@@ -102,6 +102,7 @@ __all__ += [
     "Explore",
     "Log",
     "check_simulator",
+    "dm",
     "dr",
     "from_log",
     "ips",
@@ -115,7 +116,7 @@ __all__ += [
 _homes = {
     "privbandit_envs": "__version__",
     ".zoo.explore": "Explore",
-    ".logs.estimates": "dr ips snips",
+    ".logs.estimates": "dm dr ips snips",
     ".logs.obp": "to_obp",
     ".logs.private_value": "private_value",
     ".logs.record": "Log log",

@@ -44,15 +44,16 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the public rows, the settings and the number of private rows alone. No row stops the others: private features that
     are not finite, or no numbers, count as the middle of their scale, private labels that are no class as the first
     one. Only if no public bounds are given is a feature outside the unit interval refused, which tells that one is.
-    Lists, and arrays of objects, are read cell by cell; how many features the rows of a list have, public rows or
-    the ends of the range say. An array of numbers or of text has its dtype from the caller, so that an array of text
-    labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once, and ``ledger_`` belongs
-    to the last one. Fits on the same people add up if their noise is fresh. Noise that is used twice cancels out, and
-    noise that can be drawn again can be subtracted. So ``random_state`` is None by default: each fit takes fresh keys
-    from the operating system and keeps none of them, in a pickle neither. Anything else is for simulations: an integer,
-    or a generator that ``sklearn.base.clone`` or a grid search copies, gives several fits the same noise, and whoever
-    has the estimator has it. ``aggregate=True`` draws the sum of the reports at once from the rows themselves, where
-    that sum has an exact law: for simulations, too.
+    With a ``schema`` the bounds and levels of features are its own, and must be public; a cell that does not fit counts
+    as one without a value. Lists, and arrays of objects, are read cell by cell; how many features the rows of a list
+    have, public rows or the ends of the range say. An array of numbers or of text has its dtype from the caller, so
+    that an array of text labels for numeric classes, or the reverse, is refused. Each ``fit`` spends the budget once,
+    and ``ledger_`` belongs to the last one. Fits on the same people add up if their noise is fresh. Noise that is used
+    twice cancels out, and noise that can be drawn again can be subtracted. So ``random_state`` is None by default: each
+    fit takes fresh keys from the operating system and keeps none of them, in a pickle neither. Anything else is for
+    simulations: an integer, or a generator that ``sklearn.base.clone`` or a grid search copies, gives several fits the
+    same noise, and whoever has the estimator has it. ``aggregate=True`` draws the sum of the reports at once from the
+    rows themselves, where that sum has an exact law: for simulations, too.
 
     Attributes:
         classes_: the labels, shape (K,).
@@ -66,6 +67,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     feature_range: tuple[ArrayLike, ArrayLike] | None
     scale_by: str
     outside: str = "clip"
+    schema: Any = None
     aggregate: bool
     random_state: Randomness
     agent_: Any
@@ -104,6 +106,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit this very object, step by step."""
         find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
+        X, X_public = self.encoded(X), X_public if X_public is None else self.encoded(X_public)
         private, labels = self.private_rows(X, y, X_public)
         if (X_public is None) != (y_public is None):
             raise ValueError("X_public and y_public must be given together; one is None.")
@@ -119,8 +122,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = self.public_classes(answers)
         self.check_type(labels)
         ends = ends_of((0.0, 1.0) if self.feature_range is None else self.feature_range, self.n_features_in_)
-        by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known)
-        if self.feature_range is None and self.scale_by == "public" and not by_public:  # whatever the rows hold
+        by_schema = self.schema is not None
+        by_public = one_of(SCALES, scale_by=self.scale_by) == "public" and len(known) and not by_schema
+        if (
+            self.feature_range is None and self.scale_by == "public" and not by_public and not by_schema
+        ):  # whatever the rows hold
             way_out = "give feature_range=(0, 1) if all lie there, else bounds such as (0, 100), or public rows"
             raise ValueError(f"the range of the features is private, and nothing public says it: {way_out}.")
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
@@ -134,6 +140,23 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
+
+    def encoded(self, X: Any) -> Any:
+        """Return the rows of a table by the schema, shape (n, d); without one X itself.
+
+        Raises:
+            ValueError: the schema is none, its bounds or levels are not public, or the table lacks a column.
+        """
+        if self.schema is None:
+            return X
+        from privbandit_envs.tables import Encoding, Schema
+
+        schema = Schema.of(self.schema)
+        features = schema.model_copy(update={"fields": schema.of_role("context")})
+        features.check_public()
+        if self.feature_range is not None:
+            raise ValueError("feature_range must be None with a schema, which has the bounds of the features.")
+        return Encoding(features, lenient=True).encoded(X)[0]
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield rows in blocks, so that results computed from them stay small."""
@@ -265,7 +288,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the estimated probabilities of the classes, shape (n, K)."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
+        x = validate_data(self, self.encoded(X), dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False)
         refuse_infinite(x, "X")
         chances = np.concatenate([self.agent_.chances(self.scaled(x[part])) for part in self.parts(len(x))])
         if self.outside == "zero":
@@ -297,6 +320,8 @@ class AgentClassifier(LabelClassifier):
             there are none; ``"range"`` always by the range.
         outside: how rows beyond the scale are answered: ``"clip"`` moves them to its end; ``"zero"`` gives them the
             first class, as Theorem 8 of the LPCT paper does.
+        schema: of tables X and X_public, or the path of its file, with public bounds and levels: it encodes categories,
+            dates and blanks, and scales numbers.
         aggregate: whether to draw the sum of the reports at once where its law is exact.
         random_state: None: fresh keys from the operating system; a seed or a generator of numpy's: for simulations.
     """
@@ -310,12 +335,14 @@ class AgentClassifier(LabelClassifier):
         feature_range: tuple[ArrayLike, ArrayLike] | None = None,
         scale_by: str = "public",
         outside: str = "clip",
+        schema: Any = None,
         aggregate: bool = False,
         random_state: Randomness = None,
     ) -> None:
         self.agent, self.settings = agent, settings
         self.classes, self.feature_range, self.scale_by = classes, feature_range, scale_by
-        self.outside, self.aggregate, self.random_state = outside, aggregate, random_state
+        self.outside, self.schema = outside, schema
+        self.aggregate, self.random_state = aggregate, random_state
 
     def chosen(self) -> tuple[str, dict[str, Any]]:
         return self.agent, dict(self.settings or {})

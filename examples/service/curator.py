@@ -1,7 +1,9 @@
 """A curator over HTTP: it serves actions of a private agent, learns from rewards or reports, and survives being killed.
 
     python curator.py FOLDER --arms 4 --dim 6 --horizon 100000 [--agent auto-joint] [--epsilon 1] [--shadow]
+    python curator.py FOLDER --deploy deploy.json [--shadow]
 
+The second form serves what ``privbandit cost --schema`` has priced: rows as the table has them, and arms by name.
 Four rules keep the promise. A folder has one owner at a time, and one promise for ever. A record is checked, then on
 disk, then acknowledged; so what is stored can be learned from again. A release is in the ledger before its noise is
 drawn. Nobody is served by a release before the agent that made it is saved; so a release that was lost with the process
@@ -9,6 +11,7 @@ was never seen, and is made again with fresh noise for the entry that stands alr
 """
 
 import argparse
+import hashlib
 import io
 import json
 import sqlite3
@@ -29,6 +32,7 @@ from privbandit_agents import CentralAgent, LocalAgent, load, make, save
 from pydantic import BaseModel, ConfigDict, Field
 
 import privbandit_envs  # noqa: F401 (registers the environments)
+from privbandit_envs.tables import Encoding, Schema
 
 REPORTS_A_FILE = 200  # a local agent is saved whenever that many reports have come
 LARGEST_BODY = 2**20  # bytes
@@ -50,22 +54,57 @@ class Body(BaseModel):
 
 
 class User(Body):
-    """The features of a user, finite in float32."""
+    """The features of a user, finite in float32; or the cells of a row, by column, if there is a schema."""
 
-    context: list[Annotated[float, Field(ge=-3e38, le=3e38)]]
+    context: list[Annotated[float, Field(ge=-3e38, le=3e38)]] | None = None
+    row: dict[str, bool | float | str | None] | None = None
 
 
 class Reward(Body):
     """The reward of a decision."""
 
     decision: int = Field(ge=1, lt=2**63)
-    reward: float = Field(ge=0, le=1)
+    reward: float = Field(allow_inf_nan=False)
+
+
+class Plan:
+    """What ``privbandit cost`` has priced: a schema, the names of arms, the rewards' range, and the agent.
+
+    Raises:
+        ValueError: bounds or levels of the schema are not public, or the budget is a person's, whom nobody names here.
+    """
+
+    def __init__(self, path: Path):
+        content = path.read_bytes()
+        kept = json.loads(content)
+        schema, (first, *_) = Schema.of(kept["schema"]), kept["agents"]
+        schema.check_public()
+        if first["unit"] != "visit":
+            raise ValueError(f"the budget of {path} is for a {first['unit']}; this service knows visits alone.")
+        self.digest = hashlib.sha256(content).hexdigest()
+        self.encoding, self.arms, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
+        self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
+        self.asked |= {"arms": len(self.arms), "dim": len(self.encoding.names)}
+
+    def context(self, row: dict[str, Any]) -> np.ndarray:
+        return self.encoding.row(row).astype(np.float32)
 
 
 class Curator:
     """An agent, its records and its ledger in one folder; ``door`` lets one request at a time through."""
 
-    def __init__(self, folder: Path, arms: int, dim: int, horizon: int, name: str, epsilon: float, shadow: bool):
+    def __init__(
+        self,
+        folder: Path,
+        arms: int,
+        dim: int,
+        horizon: int,
+        name: str,
+        epsilon: float,
+        shadow: bool,
+        plan: Plan | None = None,
+    ):
+        self.plan, (self.low, self.high) = plan, (0.0, 1.0) if plan is None else plan.range
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder, self.arms, self.horizon, self.shadow = folder, arms, horizon, shadow
         self.lock, self.failed = threading.Lock(), False
@@ -90,6 +129,7 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
+        asked |= {"plan": self.plan.digest if self.plan else ""}
         promised = self.keep_promise(asked)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
         env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon)  # it has the spaces
@@ -151,7 +191,8 @@ class Curator:
         self.learned, self.releases = record, 0
         try:
             if report is None:
-                self.agent.update(np.frombuffer(context, np.float32), action, reward)
+                scaled = (reward - self.low) / (self.high - self.low)
+                self.agent.update(np.frombuffer(context, np.float32), action, scaled)
             else:
                 with self.agent.paying(1):
                     self.agent.absorb(np.load(io.BytesIO(report), allow_pickle=False))
@@ -181,13 +222,14 @@ class Curator:
                 self.failed = True
                 raise HTTPException(503, "the curator cannot write; mend its disk and start it again.") from None
 
-    def decide(self, context: np.ndarray) -> dict[str, int]:
+    def decide(self, context: np.ndarray) -> dict[str, Any]:
         """Choose for a user, and keep context and action until the reward comes."""
         wanted = int(self.agent.select_action(context))
         action = int(self.uniform.integers(self.arms)) if self.shadow else wanted
         row = (context.tobytes(), action, wanted, 1 / self.arms if self.shadow else 1.0)
         new = self.db.execute("INSERT INTO decisions (context, action, wanted, probability) VALUES (?, ?, ?, ?)", row)
-        return {"decision": int(new.lastrowid or 0), "action": action}
+        named = {} if self.plan is None else {"arm": self.plan.arms[action]}
+        return {"decision": int(new.lastrowid or 0), "action": action} | named
 
     def reward(self, decision: int, reward: float) -> None:
         """Take in the reward of a decision; the same reward once more changes nothing."""
@@ -263,8 +305,16 @@ def service(curator: Curator) -> FastAPI:
         return JSONResponse({"detail": f"{place or 'the body'}: {first['msg']}."}, 422)
 
     @app.post("/decisions")
-    async def decide(user: User) -> dict[str, int]:
-        x = np.asarray(user.context, np.float32)
+    async def decide(user: User) -> dict[str, Any]:
+        if curator.plan is None:
+            x = np.asarray(user.context, np.float32)
+        else:
+            try:
+                if user.row is None:
+                    raise ValueError("row: the cells of a row, by column, belong here.")
+                x = curator.plan.context(user.row)
+            except ValueError as error:
+                raise HTTPException(422, str(error)) from None
         if local or x.shape != curator.nobody.shape:
             raise HTTPException(422, f"a context has {len(curator.nobody)} finite numbers, and devices keep theirs.")
         with curator.door():
@@ -272,6 +322,8 @@ def service(curator: Curator) -> FastAPI:
 
     @app.post("/rewards")
     async def reward(given: Reward) -> dict[str, int]:
+        if not curator.low <= given.reward <= curator.high:
+            raise HTTPException(422, f"reward: a number from {curator.low:g} to {curator.high:g} belongs here.")
         with curator.door():
             curator.reward(given.decision, given.reward)
         return {"decision": given.decision}
@@ -312,17 +364,21 @@ def service(curator: Curator) -> FastAPI:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--arms", type=int, required=True)
-    parser.add_argument("--dim", type=int, required=True)
-    parser.add_argument("--horizon", type=int, required=True, help="Most records that will ever come.")
+    parser.add_argument("--deploy", type=Path, help="What privbandit cost --schema has written.")
+    parser.add_argument("--arms", type=int)
+    parser.add_argument("--dim", type=int)
+    parser.add_argument("--horizon", type=int, help="Most records that will ever come.")
     parser.add_argument("--agent", default="auto-joint", help="auto-joint, or ldp-clicks for devices of their own.")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--shadow", action="store_true", help="Act uniformly, log what the agent wanted, and learn.")
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())
-    port = asked.pop("port")
+    port, deploy, name = asked.pop("port"), asked.pop("deploy"), asked.pop("agent")
+    if deploy is None and None in asked.values():
+        parser.error("give --deploy, or --arms, --dim and --horizon")
     try:
-        curator = Curator(name=asked.pop("agent"), **asked)
+        plan = None if deploy is None else Plan(deploy)
+        curator = Curator(**{"name": name, **asked, **(plan.asked if plan else {})}, plan=plan)
     except (ValueError, TypeError, *FAILED) as error:
         parser.exit(2, f"{error}\n")
     uvicorn.run(service(curator), host="127.0.0.1", port=port, log_level="warning", access_log=False)

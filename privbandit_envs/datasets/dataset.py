@@ -19,6 +19,7 @@ class Dataset:
         label_names: names of the labels, K of them.
         feature_names: names of the columns, d of them.
         public: rows that the data set's own rule makes public, shape (n,); None: there is no such rule.
+        scaled: whether features lie in [0, 1] by bounds of a schema, so that no rows are needed to scale them.
     """
 
     X: NDArray[np.floating[Any]]
@@ -26,6 +27,7 @@ class Dataset:
     label_names: tuple[str, ...]
     feature_names: tuple[str, ...]
     public: NDArray[np.bool_] | None = None
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         if self.X.shape != (len(self.y), len(self.feature_names)) or not self.feature_names:
@@ -54,7 +56,7 @@ class Dataset:
         """The different rows alone."""
         rows = self.different
         public = None if self.public is None else self.public[rows]
-        return Dataset(self.X[rows], self.y[rows], self.label_names, self.feature_names, public)
+        return Dataset(self.X[rows], self.y[rows], self.label_names, self.feature_names, public, self.scaled)
 
 
 def row_blocks(n: int) -> Iterator[slice]:

@@ -39,7 +39,9 @@ def text_lines(file: IO[bytes], where: str, advice: str = "save the file as CSV 
             yield line
 
 
-def table_rows(file: IO[bytes], where: str, advice: str = "save the file as CSV in UTF-8") -> Iterator[Row]:
+def table_rows(
+    file: IO[bytes], where: str, advice: str = "save the file as CSV in UTF-8", delimiter: str = ","
+) -> Iterator[Row]:
     """Yield the rows of a CSV file that are not empty: its header, and rows of as many cells.
 
     Args and errors are those of ``text_lines`` and ``csv_rows``.
@@ -48,7 +50,7 @@ def table_rows(file: IO[bytes], where: str, advice: str = "save the file as CSV 
         ValueError: a row has more or fewer cells than the header.
     """
     width = 0
-    for line, cells in csv_rows(text_lines(file, where, advice), where):
+    for line, cells in csv_rows(text_lines(file, where, advice), where, delimiter=delimiter):
         width = width or len(cells)
         check_width(cells, width, where, line)
         yield line, cells
@@ -69,7 +71,9 @@ def flaw(line: str) -> str:
     return ""
 
 
-def csv_rows(lines: Iterable[str], where: str, start: int = 1, spaces: bool = False) -> Iterator[Row]:
+def csv_rows(
+    lines: Iterable[str], where: str, start: int = 1, spaces: bool = False, delimiter: str = ","
+) -> Iterator[Row]:
     """Yield the rows of a CSV file that are not empty.
 
     Args:
@@ -77,11 +81,12 @@ def csv_rows(lines: Iterable[str], where: str, start: int = 1, spaces: bool = Fa
         where: names the file in errors.
         start: number of the first line.
         spaces: whether spaces before a cell are left out.
+        delimiter: between cells.
 
     Raises:
         ValueError: a quote is not closed or stands amid a cell, or a cell is too long.
     """
-    reader = csv.reader(lines, skipinitialspace=spaces, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=spaces, strict=True)
     while True:
         line = start + reader.line_num
         try:

@@ -54,13 +54,16 @@ class ClassificationProblem(ArmProblem):
         source: ``"lpct-synthetic"``; or a data set: ``"breast_cancer"``, ``"digits"`` (10 labels),
             ``"digits-binary"`` (is the digit >= 5?), ``"wine"``; the paper's ``"anonymity"``, ``"diabetes"``,
             ``"email"``, ``"employ"``, ``"rice"``, ``"census"``, ``"election"``, ``"employee"``, ``"jobs"``,
-            ``"landcover"``, ``"taxi"`` (``privbandit data`` shows how to get them); ``"openml:<id or name>"``; the path
+            ``"landcover"``, ``"taxi"`` (``privbandit data`` shows how to get them); ``"shuttle"``, ``"yeast"``,
+            ``"phishing"``, ``"segment"`` (``privbandit data get NAME``); ``"openml:<id or name>"``; the path
             of a CSV file; or a ``Dataset``, as ``from_table`` makes it.
         gamma: relative signal of the synthetic public data, > 0; below 1 their labels are less noisy than the users'.
         n_public: number of public rows; None: all that the data set's own rule makes public.
         public_seed: seed of the public data.
         label: the column to predict, for CSV files (default: the last) and OpenML (default: its target).
         deduplicate: whether a named data set keeps one of every set of equal rows; with copies it warns.
+        download: whether to download a data set that ``privbandit data get`` would.
+        schema: of a file of a table, the path of its file: it scales features by public bounds.
         population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
             twice in an episode.
         horizon: rounds an episode; at most the number of private rows without replacement.
@@ -90,6 +93,8 @@ class ClassificationProblem(ArmProblem):
         public_seed: int = 0,
         label: str | None = None,
         deduplicate: bool = False,
+        download: bool = False,
+        schema: str | None = None,
         population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
@@ -110,7 +115,7 @@ class ClassificationProblem(ArmProblem):
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
-            data = source if isinstance(source, Dataset) else load(source, label, deduplicate)
+            data = source if isinstance(source, Dataset) else load(source, label, deduplicate, download, schema)
             self.data = split_of(data, n_public, seed, self.dtype)
             self.n_rows = len(self.data.records)
             check_everyone_once(horizon, self.n_rows, population)
@@ -205,8 +210,9 @@ class Split:
     def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: Precision) -> None:
         self.public_rows, self.private_rows = split(data, n_public, public)
         self.n_labels = len(data.label_names)
-        reference = data.X[self.public_rows]
-        self.public_data = min_max(reference, reference).astype(dtype), data.y[self.public_rows]
+        known = data.X[self.public_rows]
+        reference = np.eye(2)[:, :1] * np.ones(known.shape[1]) if data.scaled else known  # rows of 1 and of 0
+        self.public_data = min_max(known, reference).astype(dtype), data.y[self.public_rows]
         self.records = np.empty((len(self.private_rows), data.X.shape[1] + 1), dtype=dtype)
         for block in row_blocks(len(self.private_rows)):
             rows = self.private_rows[block]

@@ -1,4 +1,4 @@
-"""Your own table of arms with features as a bandit."""
+"""Tables of arms with features as a bandit: your own, or real choices."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -6,10 +6,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from privbandit_envs.changing.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
+from privbandit_envs.datasets import packaged
 from privbandit_envs.datasets.frames import ArmTable
 from privbandit_envs.families.classification import min_max, public_stream
 from privbandit_envs.problem import ArmProblem, Array, Floats
-from privbandit_envs.validate import count, one_of, shown
+from privbandit_envs.validate import count, did_you_mean, one_of, shown
 from privbandit_envs.validate import seed as checked_seed
 
 
@@ -23,7 +24,10 @@ class TableProblem(ArmProblem):
     every arm's reward.
 
     Args:
-        table: an ``ArmTable``, as ``from_table`` makes it.
+        source: an ``ArmTable``, as ``from_table`` makes it; or real choices, of which the chosen alternative has
+            reward 1: ``"electricity"``, ``"mode-canada"``, ``"swissmetro"``, ``"car"``, ``"train"``, ``"heating"``,
+            ``"hc"`` (``privbandit data get NAME``).
+        download: whether to download the choices if they are not there.
         n_public: number of public people; None: all that the table's own column makes public.
         public_seed: decides who is public.
         population: ``"with-replacement"``, or ``"without-replacement"``: nobody comes twice in an episode.
@@ -32,26 +36,29 @@ class TableProblem(ArmProblem):
 
     Raises:
         ValueError: an argument out of range.
+        FileNotFoundError: choices that were not downloaded.
     """
 
     def __init__(
         self,
         rng: Generator,
         *,
-        table: ArmTable | None = None,
+        source: ArmTable | str | None = None,
+        download: bool = False,
         n_public: int | None = 50,
         public_seed: int = 0,
         population: str = WITH,
         horizon: int = 10_000,
         dtype: str = "float32",
     ) -> None:
-        if not isinstance(table, ArmTable):
-            raise ValueError(f"table must be an ArmTable, as privbandit_envs.from_table makes it; got {shown(table)}.")
+        table = armed(source, download)
         seed = checked_seed(public_seed=public_seed) or 0
         self.population = one_of(POPULATIONS, population=population)
         known, self.people = divided(table, n_public, public_stream(seed))
         people, arms, dim = table.features.shape
         reference = table.features[known].reshape(-1, dim)
+        if table.scaled:
+            reference = np.eye(2)[:, :1] * np.ones(dim)  # rows of 1 and of 0
         scaled = (2 * min_max(table.features.reshape(-1, dim), reference) - 1) / np.sqrt(dim)
         contexts = scaled.reshape(people, arms, dim).astype(np.dtype(one_of(("float32", "float64"), dtype=dtype)))
         self.public_rows = contexts[known], table.rewards[known]
@@ -88,6 +95,19 @@ class TableProblem(ArmProblem):
     def visits(self, users: int) -> int:
         people = len(self.records)
         return 1 if users <= people or self.population != WITH else 1 + most_visits(users - people, people)
+
+
+def armed(source: object, download: bool) -> ArmTable:
+    """Return the table that a source names, or is."""
+    if isinstance(source, ArmTable):
+        return source
+    names = [name for name, sheet in packaged.SHEETS.items() if sheet.kind == "choices"]
+    if isinstance(source, str) and source in names:
+        return packaged.choices(source, download)
+    raise ValueError(
+        f"source must be one of {', '.join(names)}, or an ArmTable, as privbandit_envs.from_table makes it; "
+        f"got {shown(source)}{did_you_mean(source, names)}."
+    )
 
 
 def divided(table: ArmTable, n_public: int | None, rng: Generator) -> tuple[Array, Array]:

@@ -568,3 +568,59 @@ def test_a_reprocessed_copy_has_books_of_its_own() -> None:
     other.agent_.learn_labels(*draw(50, 3))
     assert (model.ledger_.releases, other.ledger_.releases) == (300, 350)
     assert np.array_equal(model.agent_.total, total) and model.agent_ is not other.agent_
+
+
+def public_schema() -> dict[str, Any]:
+    public = {"privbandit": {"public": True}}
+    return {
+        "fields": [
+            {"name": "age", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}, **public},
+            {"name": "channel", "constraints": {"enum": ["mail", "app"], "required": True}, **public},
+            {
+                "name": "joined",
+                "type": "date",
+                "constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31"},
+                **public,
+            },
+        ]
+    }
+
+
+def people(n: int, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    age, channel = 1000 * rng.random(n), rng.integers(2, size=n)
+    table = {"age": age.tolist(), "channel": np.array(["mail", "app"])[channel].tolist(), "joined": ["2024-03-01"] * n}
+    return table, ((age > 500) ^ (channel == 1)).astype(int)
+
+
+def test_a_table_is_read_by_its_schema() -> None:
+    model = AgentClassifier("lpct", {"epsilon": 8.0}, classes=[0, 1], schema=public_schema(), random_state=0)
+    assert model.fit(*people(20_000, 0)).score(*people(2000, 1)) > 0.85
+    assert clone(model).schema == public_schema()
+    lacking: Any = {"age": [1], "channel": ["app"]}
+    secret = public_schema()
+    del secret["fields"][1]["privbandit"]
+    with pytest.raises(ValueError, match="levels of channel come from people's data"):
+        clone(model).set_params(schema=secret).fit(*people(100, 0))
+    with pytest.raises(ValueError, match="the table has no column 'joined'"):
+        model.fit(lacking, [1])
+
+
+@pytest.mark.parametrize("cells", [{"channel": "only mine"}, {"age": 1e300}, {"age": "x"}, {"joined": "31.02."}])
+def test_a_unique_cell_changes_nobody_else(cells: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    table, y = people(50, 2)
+    other = {name: [*column[:-1], cells.get(name, column[-1])] for name, column in table.items()}
+    seen: list[Any] = []
+    learn = LocalLabelAgent.learn_labels
+
+    def noted(self: Any, x: Any, *rest: Any) -> None:
+        seen.append(x.copy())
+        learn(self, x, *rest)
+
+    monkeypatch.setattr(LocalLabelAgent, "learn_labels", noted)
+    models = [AgentClassifier("phist", {"epsilon": 1.0}, classes=[0, 1], schema=public_schema()) for _ in range(2)]
+    tables: list[Any] = [table, other]
+    one, two = (model.fit(rows, y) for model, rows in zip(models, tables, strict=True))
+    assert np.array_equal(seen[0][:-1], seen[1][:-1]) and not np.array_equal(seen[0][-1], seen[1][-1])
+    assert one.n_features_in_ == two.n_features_in_ and np.array_equal(one.scale_, two.scale_)
+    assert np.isfinite(seen[1]).all() and seen[1].min() >= 0 and seen[1].max() <= 1

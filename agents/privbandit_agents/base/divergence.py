@@ -27,9 +27,17 @@ def farthest_mean(p: Floats, bound: Floats) -> Floats:
     >>> farthest_mean(np.array([0.5, 1.0]), np.array([0.0204, 3.0])).round(3)
     array([0.6, 1. ])
     """
-    low, high = p.astype(np.float64), np.ones_like(p, dtype=np.float64)
-    for _ in range(30):  # halves the interval
-        middle = (low + high) / 2
-        inside = coin_divergence(p, middle) <= bound
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return low
+    p = np.asarray(p, np.float64)
+    # two bounds from above: Pinsker's, and the divergence without what q saves in its first term
+    entropy = np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0)
+    left = np.maximum(1 - p, 1e-300)
+    q = np.minimum(p + np.sqrt(bound / 2), 1 - left * np.exp(-(bound - entropy) / left))
+    # the divergence is convex in q, so Newton's steps come down to the largest mean and never pass it
+    for _ in range(30):
+        inner = (q > p) & (q < 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(inner, (coin_divergence(p, q) - bound) * q * (1 - q) / (q - p), 0.0)
+        q = np.maximum(q - step, p)
+        if not (np.abs(step) > 1e-11).any():
+            break
+    return np.asarray(np.minimum(q, 1.0))

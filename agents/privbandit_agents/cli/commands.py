@@ -188,9 +188,8 @@ def cost_of(given: Namespace) -> int:
     features, notions = (
         None if text is None else [name.strip() for name in text.split(",")] for text in (given.features, given.notions)
     )
-    columns = {key: getattr(given, key) for key in ("action", "reward", "propensity", "person")}
     with usage_errors("cost"):
-        log = Log.from_table(given.file, **columns, features=features)
+        log = Log.from_table(given.file, **roles_of(given), features=features, schema=given.schema, items=given.items)
     engine, title = engine_of(given), f"What privacy would cost: {given.file.name}"
     with only_one(folder, "cost"):
         found = cost(
@@ -199,6 +198,33 @@ def cost_of(given: Namespace) -> int:
         )  # fmt: skip
     print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
     return found.code
+
+
+def plan_of(given: Namespace) -> int:
+    from privbandit_agents.cli.plan import plan
+    from privbandit_agents.experiments.store.locks import only_one
+
+    check_results(given.out)
+    with usage_errors("--epsilon"):
+        budgets = [float(text) for text in given.epsilon.split(",")]
+    notions = None if given.notions is None else [name.strip() for name in given.notions.split(",")]
+    with only_one(given.out, "plan"):
+        found = plan(
+            given.arms, given.rate, given.lift, given.users, budgets, notions, features=given.features,
+            visits=given.visits, out=given.out, engine=engine_of(given), err=err(),
+        )  # fmt: skip
+    print(found, f"{given.out / 'plan.html'} has the page.", sep="\n")
+    return found.code
+
+
+def roles_of(given: Namespace) -> dict[str, Any]:
+    return {role: getattr(given, role) for role in ("action", "reward", "propensity", "person")}
+
+
+def schema_of(given: Namespace) -> None:
+    from privbandit_agents.cli.schemas import looked_over
+
+    looked_over(given.file, given.schema, roles_of(given) | {"label": given.label}, given.out)
 
 
 def score_of(given: Namespace) -> int:

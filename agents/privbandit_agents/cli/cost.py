@@ -4,7 +4,7 @@ import html
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import scipy
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privbandit_agents.base.spaces import Array
 from privbandit_agents.cli.manual import deployment
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.results.statistics import Interval
@@ -213,7 +213,6 @@ def cost(
     seeds: int = 16,
     users: int | None = None,
     always: bool = False,
-    time: Array | None = None,
     engine: Engine | None = None,
     err: Console | None = None,
     title: str = "What privacy would cost",
@@ -226,11 +225,11 @@ def cost(
         log: of decisions; contexts of shape (n, d).
         epsilons: the budgets; the one nearest to 1 is played first.
         notions: of "joint", "shuffle", "local" and "reward"; default: those that have an agent for the log.
-        out: a folder for results, ``cost.html``, ``cost.png`` and ``cost.json``.
+        out: a folder for results, ``cost.html``, ``cost.png`` and ``cost.json``; and ``deploy.json``, from which a
+            service starts, if agents play and the log was encoded by a schema.
         seeds: worlds that are drawn, each for one run of each agent; budgets other than the first have half of them.
         users: of each run; default: the log's, at most 100,000.
         always: whether agents play though the log shows no gain.
-        time: of each row, for drift.
         engine: where to run.
         err: shows progress.
         title: of the page.
@@ -259,7 +258,8 @@ def cost(
     # what rows tell
     folder.mkdir(parents=True, exist_ok=True)
     with usage_errors("cost"):
-        found = told_by_rows(log, time)
+        found = told_by_rows(log)
+    writing: dict[str, Callable[[], object]] = {}
     results: Results = {}
     failures: list[Failure] = []
     if found.gain.shown or always:
@@ -284,30 +284,30 @@ def cost(
         first = [cell for cell in trials if cell[1] in (None, near)]
         for stage in (first, [cell for cell in trials if cell not in first]):
             if stage:
-                more, lost = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
-                results, failures = results | more, failures + lost
+                more, failed = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
+                results, failures = results | more, failures + failed
+        if "schema" in log.about and log.contexts.ndim == 2:
+            writing["deploy.json"] = lambda: write_plan(folder / "deploy.json", log, made, playing, near, n)
         gains = [(float(table.max(axis=1).mean()), float(table.mean())) for table in map(made.drawn, range(seeds))]
         for (notion, epsilon), mine in trials.items():
             runs = {one.seed: results[one.name] for one in mine if one.name in results}
             if len(runs) > 1:
                 agent = playing[notion, epsilon][0]
                 found.rows.append(played(agent, notion, epsilon, runs, gains, made, n, deployment(agent, env)))
-    lost = unwritten(
-        folder,
-        {
-            "cost.json": lambda: write_json(folder / "cost.json", found, log),
-            "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
-            "cost.html": lambda: write_page(folder / "cost.html", title, found, log),
-        },
-    )
+    writing |= {
+        "cost.json": lambda: write_json(folder / "cost.json", found, log),
+        "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
+        "cost.html": lambda: write_page(folder / "cost.html", title, found, log),
+    }
+    lost = unwritten(folder, writing)
     for line in (*told(failures), *lost):
         print(line, file=sys.stderr)
     return replace(found, code=UNFINISHED if failures or lost else 0)
 
 
-def told_by_rows(log: Log, time: Array | None = None) -> Costs:
+def told_by_rows(log: Log) -> Costs:
     """Return what a log tells without a run: findings, uniform play, the log's own policy and one learned from it."""
-    seen, found = findings(log, time), gain(log)
+    seen, found = findings(log), gain(log)
     everything = self_normalized(log, np.ones(len(log)), 1.0)
     weights = 1 / (log._all_arms() * log.propensities)
     uniform = self_normalized(log, weights, float(weights.max()))
@@ -416,6 +416,37 @@ def write_json(path: Path, found: Costs, log: Log) -> None:
         json.dump(content, file, indent=1, default=float)
 
 
+def write_plan(
+    path: Path,
+    log: Log,
+    made: Simulator,
+    playing: dict[tuple[str, float | None], tuple[str, dict[str, Any]]],
+    near: float,
+    users: int,
+) -> None:
+    """Write what a service starts from: the schema, the arms, and the agents, those of the budget ``near`` first."""
+    agents = [
+        {
+            "agent": agent,
+            "notion": notion,
+            "horizon": users,
+            "unit": "person" if "people" in given else "visit",
+            **given,
+        }
+        for (notion, epsilon), (agent, given) in playing.items()
+        if epsilon is not None
+    ]
+    agents.sort(key=lambda one: one["epsilon"] != near)
+    content = {
+        "schema": log.about["schema"],
+        "arms": made.arms,
+        "reward_range": [made.low, made.high],
+        "agents": agents,
+    }
+    with atomic(path) as file:
+        json.dump(content, file, indent=1)
+
+
 def figure(found: Costs, log: Log) -> Figure:
     """Return the value of each arm by the log, and the share of the gain kept against epsilon if agents played."""
     rows = [row for row in found.rows if row.epsilon is not None]
@@ -431,8 +462,12 @@ def figure(found: Costs, log: Log) -> Figure:
     axis.set(xlabel="reward of an arm alone, by the log (dotted: the log's own)")
     if not rows:
         return drawn
-    # shares
-    axis = axes[1]
+    shares_by_budget(drawn, axes[1], rows)
+    return drawn
+
+
+def shares_by_budget(drawn: Figure, axis: Axes, rows: Sequence[Row]) -> None:
+    """Draw the share of the gain kept against epsilon, a line for each notion."""
     notions = list(dict.fromkeys(row.notion for row in rows))
     for place, notion in enumerate(notions):
         mine = [row for row in rows if row.notion == notion]
@@ -447,9 +482,9 @@ def figure(found: Costs, log: Log) -> Figure:
     axis.minorticks_off()
     axis.set(xlabel="epsilon", ylabel="share of the gain kept (%)", ylim=(min(0, axis.get_ylim()[0]), 115))
     axis.set_yticks([tick for tick in axis.get_yticks() if tick <= 100])
-    axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
-    drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
-    return drawn
+    if ticks:
+        axis.set_xlim(ticks[0] / 1.5, ticks[-1] * 1.5)
+        drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
 
 
 def write_page(path: Path, title: str, found: Costs, log: Log) -> None:

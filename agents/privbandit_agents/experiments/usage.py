@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 EXTRAS = {
-    **dict.fromkeys("crc32c filelock joblib matplotlib polars pyarrow pydantic pydantic_core".split(), "bench"),
+    **dict.fromkeys(
+        "crc32c filelock joblib matplotlib narwhals polars pyarrow pydantic pydantic_core".split(), "bench"
+    ),
     **dict.fromkeys("rich ruamel tensorboard threadpoolctl".split(), "bench"),
     "dask": "cluster",
     "distributed": "cluster",

@@ -3,9 +3,12 @@
 Daniel Horvitz and Donovan Thompson, "A Generalization of Sampling Without Replacement From a Finite Universe", JASA
 1952 (inverse propensities); Adith Swaminathan and Thorsten Joachims, "The Self-Normalized Estimator for Counterfactual
 Learning", NeurIPS 2015; Miroslav Dudik, John Langford and Lihong Li, "Doubly Robust Policy Evaluation and Learning",
-ICML 2011; Nikos Karampatziakis, John Langford and Paul Mineiro, "Empirical Likelihood for Contextual Bandits", NeurIPS
-2020; Charles Clopper and Egon Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-Binomial", Biometrika 1934 (the intervals).
+ICML 2011; Yu-Xiang Wang, Alekh Agarwal and Miroslav Dudik, "Optimal and Adaptive Off-policy Evaluation in Contextual
+Bandits", ICML 2017 (weights that are dropped); Yi Su, Maria Dimakopoulou, Akshay Krishnamurthy and Miroslav Dudik,
+"Doubly Robust Off-policy Evaluation with Shrinkage", ICML 2020 (weights that shrink); Nikos Karampatziakis, John
+Langford and Paul Mineiro, "Empirical Likelihood for Contextual Bandits", NeurIPS 2020; Charles Clopper and Egon
+Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika 1934 (the
+intervals).
 
 A policy is an agent, as it stands; a function from contexts (n, ...) to probabilities (n, K); or these probabilities.
 Where arms come and go an agent chooses by the log's masks, and probabilities are those given that an arm is present.
@@ -15,8 +18,8 @@ each term is unbiased, so that errors are a martingale.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
@@ -29,7 +32,7 @@ from privbandit_agents.logs.record import Log, canonical
 from privbandit_agents.privacy._validate import failure
 from privbandit_envs.changing.masks import Masks
 from privbandit_envs.problem import pick
-from privbandit_envs.validate import listed, shown
+from privbandit_envs.validate import listed, one_of, shown
 
 Floats = NDArray[np.float64]
 Model: TypeAlias = Callable[[Array], Array]
@@ -50,6 +53,7 @@ class Estimate:
         confidence: of the interval.
         users: in the log.
         effective: number of users of the policy itself with the same information, by the weights: (sum w)^2 / sum w^2.
+        assumes: what the interval takes for granted besides right propensities, in words; "" if nothing.
     """
 
     value: float
@@ -59,6 +63,7 @@ class Estimate:
     confidence: float
     users: int
     effective: float
+    assumes: str = ""
 
 
 def ips(log: Log, policy: Policy, confidence: float = 0.95, rng: Generator | None = None) -> Estimate:
@@ -100,8 +105,32 @@ def self_normalized(log: Log, weights: Floats, largest: float, confidence: float
     return Estimate(value, error, *ends, confidence, len(log), effective(weights))
 
 
-def dr(
+def dm(
     log: Log, policy: Policy, model: Model | None = None, confidence: float = 0.95, rng: Generator | None = None
+) -> Estimate:
+    """Return the mean of sum_a pi(a) q(a), the direct method: the interval knows nothing of the model's error.
+
+    Arguments and errors are those of ``dr``.
+    """
+    law, _, _ = supported(log, policy, rng)
+    expected = predicted(log, law, policy, model, rng)[0]
+    low, high = span_of(log)
+    span = min(low, float(expected.min())), max(high, float(expected.max()))
+    one = self_normalized(
+        replace(log, rewards=expected, about={"reward_range": span}), np.ones(len(log)), 1.0, confidence
+    )
+    return replace(one, assumes="the model is right")
+
+
+def dr(
+    log: Log,
+    policy: Policy,
+    model: Model | None = None,
+    confidence: float = 0.95,
+    rng: Generator | None = None,
+    *,
+    limit: Literal["none", "switch", "shrink"] = "none",
+    threshold: float | None = None,
 ) -> Estimate:
     """Return the mean of sum_a pi(a) q(a) + w (r - q(chosen)), for predictions q of a model of rewards.
 
@@ -118,12 +147,50 @@ def dr(
         model: from contexts (n, ...) to mean rewards (n, K), made without the log.
         confidence: of the interval, in (0, 1).
         rng: of the folds, and for policies that draw their probabilities; None: the same folds in every call.
+        limit: ``"switch"`` drops weights above the threshold, ``"shrink"`` makes them t w / (w^2 + t): shorter
+            intervals for a bias that they do not have in them.
+        threshold: t, from 0, which is ``dm``, to infinity, which is ``dr``; None: that of the least estimated error.
 
     Raises:
-        ValueError: as for ``ips``.
+        ValueError: as for ``ips``; or an unknown limit.
         TypeError: a log of sets.
     """
     law, weights, largest = supported(log, policy, rng)
+    q = predicted(log, law, policy, model, rng)
+    if one_of(("none", "switch", "shrink"), limit=limit) == "none":
+        return estimate(log, weights, largest, confidence, q)
+    off = log.rewards - q[1]
+    if threshold is None:  # the least variance and square of the bias, as far as it is seen
+        tried = [
+            0.0,
+            *np.quantile(weights[weights > 0], np.linspace(0, 1, 21)) ** (1 if limit == "switch" else 2),
+            np.inf,
+        ]
+        errors = []
+        for one in tried:
+            used = limited(weights, limit, one)
+            lost = (weights - used) * off
+            square = max(lost.mean() ** 2 - lost.var() / len(log), 0.0)
+            errors.append(np.var(q[0] + used * off) / len(log) + square)
+        threshold = float(tried[int(np.argmin(errors))])
+    if threshold == 0:
+        return dm(log, policy, model, confidence, rng)
+    used = limited(weights, limit, threshold)
+    most = limited(np.array([min(largest, threshold if limit == "switch" else np.sqrt(threshold))]), limit, threshold)
+    found = estimate(log, used, float(most.max(initial=used.max())), confidence, q)
+    lost = float(((weights - used) * off).mean())
+    return replace(found, assumes=f"no bias, which is estimated at {-lost:.3g}, with threshold {threshold:.3g}")
+
+
+def limited(weights: Floats, limit: str, threshold: float) -> Floats:
+    """Return the weights that are used, shape (n,)."""
+    if limit == "switch" or not 0 < threshold < np.inf:
+        return np.where(weights <= threshold, weights, 0.0)
+    return threshold * weights / (weights**2 + threshold)
+
+
+def predicted(log: Log, law: Floats | None, policy: Policy, model: Model | None, rng: Generator | None) -> Floats:
+    """Return a model's rewards of the policy, of the chosen arm, and the least and the most of all, shape (4, n)."""
     if law is None:
         raise TypeError("the log has sets, not arms: take ips or snips.")
     blocks: Blocks
@@ -139,7 +206,7 @@ def dr(
     found = np.full((4, len(log)), np.clip(0.0, *span_of(log)))
     for rows, q in blocks:
         found[:, rows] = np.vecdot(law[rows], q), pick(q, log.actions[rows]), q.min(axis=1), q.max(axis=1)
-    return estimate(log, weights, largest, confidence, found)
+    return found
 
 
 def estimate(

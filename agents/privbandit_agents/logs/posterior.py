@@ -81,7 +81,7 @@ def parts_of(squares: Floats, linear: Floats, tau: Floats, common: Floats) -> tu
     each = tau[:, None] ** -2 * inverse * tau**-2
     precision = np.diag(common**-2 + len(squares) * tau**-2) - each.sum(axis=0)
     center = np.linalg.solve(precision, tau**-2 * np.einsum("gij,gj->i", inverse, linear))
-    return inverse, precision, center
+    return np.asarray(inverse), precision, np.asarray(center)
 
 
 def evidence(squares: Floats, linear: Floats, tau: Floats, common: Floats) -> float:

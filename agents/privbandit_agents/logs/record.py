@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,7 @@ from privbandit_agents.base.spaces import Array, n_arms
 from privbandit_agents.playing.play import check_match, choose, learn, learn_from, users_at_once
 from privbandit_envs import BanditEnv
 from privbandit_envs.changing.masks import Masks, masks_of
-from privbandit_envs.datasets.frames import Table, feature_names, matrix, nothing, numbered, parquet
-from privbandit_envs.datasets.frames import columns_of as columns_of_table
+from privbandit_envs.datasets.frames import Table, encoding_of
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import count, listed, one_of, shown
 
@@ -40,7 +39,7 @@ ONE = 1 + 1e-6
 """A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
 ABOUT: dict[str, tuple[type, ...]] = {
-    "agent": (str,), "in_order": (bool,), "arms": (list, tuple), "features": (list, tuple),
+    "agent": (str,), "in_order": (bool,), "in_time": (bool,), "arms": (list, tuple), "features": (list, tuple),
     "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
 }  # fmt: skip
 """The kinds of what a log tells of itself and an estimate reads."""
@@ -59,8 +58,8 @@ class Log:
         errors: standard errors of the propensities, shape (n,); 0 where they are exact.
         about: JSON values: the agent's name and guarantee, ``uniform``, the probability of an action in uniform play,
             ``least_propensity``, a public number below which no propensity is, or None, ``reward_range``, the least and
-            the largest possible reward, and ``in_order``: each row was decided with those before alone, and its
-            propensity is that given them.
+            the largest possible reward, ``in_time``: rows are in the order of a column of times, and ``in_order``: each
+            row was decided with those before alone, and its propensity is that given them.
         masks: whether each arm was present, shape (n, K); None: all were, or actions are sets.
         people: the number of each user's person, 0, 1, ..., shape (n,); None: everybody came once.
 
@@ -230,25 +229,32 @@ class Log:
         cls,
         table: Table,
         *,
-        action: str,
-        reward: str,
+        action: str | None = None,
+        reward: str | None = None,
         propensity: str | None = None,
         person: str | None = None,
         features: Sequence[str] | None = None,
+        schema: Any = None,
+        items: "Table | None" = None,
         in_order: bool = False,
         strangers: bool = False,
     ) -> "Log":
         """Return the log in a table of decisions: a row a decision, with the features of its user.
 
         Args:
-            table: the path of a CSV or parquet file, a data frame of pandas or polars, or arrays by name.
-            action: the column of the arm that was taken; texts and numbers are numbered in sorted order, and
-                ``about["arms"]`` has their names.
+            table: the path of a CSV, JSON, parquet or Arrow file, a data frame of any library, or arrays by name.
+            action: the column of the arm that was taken; ``about["arms"]`` has the arms' names. A role that is None
+                here is that of the schema; without a schema, of a column with such a name, as a warning says.
             reward: the column of its reward.
-            propensity: the column of the probability with which it was taken; None: it is estimated from the features
-                by a logistic regression that has not seen the row, and ``about["propensities"]`` notes it.
+            propensity: the column of the probability with which it was taken. If there is none, it is estimated from
+                the features by a logistic regression that has not seen the row; ``about["propensities"]`` notes it.
             person: the column of who the user is, for people who come more than once.
-            features: the columns of the context, shape (d,); default: all others.
+            features: the columns of the context, shape (d,); default: those of the schema.
+            schema: of the table, or the path of its file: numbers are scaled by its bounds to [0, 1]. Without one a
+                schema is read from the table, and numbers stay as they are. ``about["schema"]`` keeps it, and
+                ``about["from_people"]`` names the columns whose bounds or levels come from the rows.
+            items: a table of the arms, a row each, with the column ``action``. Then a context has shape (K, d): of each
+                arm the features in this table, scaled to [0, 1], and those of the user.
             in_order: whether the rows are in the order of the decisions, each with a propensity given all rows before:
                 then ``dr`` learns from these alone. By default no order of the rows changes an estimate.
             strangers: whether a row without a person is somebody who came once; by default it is refused.
@@ -265,35 +271,48 @@ class Log:
             ((3, 1), [0, 1, 0], ['a', 'b'])
         """
         # columns and their roles
-        columns = columns_of_table(table, action, person)
         roles = {"action": action, "reward": reward, "propensity": propensity, "person": person}
-        others = feature_names(columns, roles)
-        names = others if features is None else list(features)
-        if strange := [name for name in names if name not in others]:
-            raise ValueError(f"features must be columns without another role: {listed(others)}; got {shown(strange)}.")
-        if not names:
-            raise ValueError("features must name at least one column; got none.")
-        # arms, contexts, rewards
-        taken = columns[action]
-        if len(gone := np.flatnonzero(nothing(taken))):
-            raise ValueError(f"column {shown(action)} has no action in row {gone[0]}; leave the row out.")
-        actions, arms = numbered(columns, action)
+        encoding, frame = encoding_of(table, schema, ("action", "reward", "propensity"), **roles)
+        if features is not None:
+            encoding = replace(encoding, schema=encoding.schema.with_features(features))
+        found = {role: field.name for role in roles for field in encoding.schema.of_role(role)}
+        if lost := [role for role in ("action", "reward") if role not in found]:
+            raise ValueError(f"{lost[0]} must name a column of the table: {listed(frame.collect_schema())}; got None.")
+        action, reward, propensity, person = (
+            found["action"],
+            found["reward"],
+            found.get("propensity"),
+            found.get("person"),
+        )
+        arms = encoding.schema[action].levels
         most = 1000  # arms: more are rather a column of numbers
         if not 2 <= len(arms) <= most:
             raise ValueError(f"column {shown(action)} must hold 2 to {most} different arms; got {len(arms)}.")
-        contexts, rewards = matrix(columns, names), matrix(columns, [reward])[:, 0]
-        people = None if person is None else people_of(columns, person, strangers)
+        # contexts, arms, rewards
+        contexts, others = encoding.encoded(frame)
+        actions, rewards = others[action].to_numpy().astype(np.int64), others[reward].to_numpy()
+        people = None if person is None else people_of(others[person], strangers)
         # propensities, as logged or estimated
-        about: dict[str, Any] = {"arms": list(arms), "features": names, "uniform": 1 / len(arms)}
+        about: dict[str, Any] = {"arms": list(arms), "features": encoding.names, "uniform": 1 / len(arms)}
         about |= {"in_order": True} if in_order else {}
         if propensity is None:
             p = estimated_propensities(contexts, actions, len(arms), rewards, *([] if people is None else [people]))
             about["propensities"] = "estimated from the features"
         else:
-            p = matrix(columns, [propensity])[:, 0]
+            p = others[propensity].to_numpy()
             if len(odd := np.flatnonzero(~((p > 0) & (p <= ONE)))):
-                found = f"{p[odd[0]]} in row {odd[0]}"
-                raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {found}.")
+                got = f"{p[odd[0]]} in row {odd[0]}"
+                raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {got}.")
+        about |= {"from_people": encoding.schema.private} if encoding.schema.private else {}
+        if encoding.scaled:
+            about |= {"schema": encoding.schema.written}
+            about |= {} if (span := encoding.reward_range) is None else {"reward_range": span}
+        if items is not None:
+            contexts, about["features"] = with_items(contexts, encoding.names, items, action, list(arms))
+        if when := encoding.schema.of_role("time"):
+            order, about["in_time"] = others[when[0].name].arg_sort().to_numpy(), True
+            contexts, actions, rewards, p = (column[order] for column in (contexts, actions, rewards, p))
+            people = None if people is None else people[order]
         return cls(contexts, actions, rewards, p, rewards, np.zeros(len(p)), about, people=people)
 
     @classmethod
@@ -312,6 +331,8 @@ class Log:
                 arrays, about = state.read(path)
                 rows: dict[str, Any] = arrays  # a name that is no field of a log is refused
                 return cls(**rows, about=about)
+            from privbandit_envs.tables.reading import parquet
+
             return cls._of_frame(parquet(path), path)
         except (OSError, ImportError):
             raise
@@ -343,15 +364,37 @@ def canonical(*columns: Array) -> NDArray[np.int64]:
     return np.asarray(rows.view(np.dtype((np.void, rows.strides[0]))).ravel().argsort(kind="stable"))
 
 
-def people_of(columns: dict[str, Array], name: str, strangers: bool) -> NDArray[np.int64]:
+def with_items(
+    contexts: Floats, names: list[str], items: Table, action: str, arms: list[str]
+) -> tuple[Array, list[str]]:
+    """Return contexts of users and arms together, shape (n, K, d), and the names of their coordinates.
+
+    Raises:
+        ValueError: the table of arms lacks one, or has two rows of one.
+    """
+    encoding, frame = encoding_of(items, None, label=action)
+    rows, others = replace(encoding, scaled=True).encoded(frame)
+    known = [encoding.schema[action].levels[place] for place in others[action]]
+    if odd := [arm for arm in arms if known.count(arm) != 1]:
+        raise ValueError(f"items must have one row of each arm; of {shown(odd[0])} it has {known.count(odd[0])}.")
+    of_arms = rows[[known.index(arm) for arm in arms]]
+    shape = (len(contexts), len(arms), of_arms.shape[1] + contexts.shape[1])
+    both = np.empty(shape, np.float32)
+    both[:, :, : of_arms.shape[1]], both[:, :, of_arms.shape[1] :] = of_arms, contexts[:, None]
+    return both, [*encoding.names, *names]
+
+
+def people_of(column: "pl.Series", strangers: bool) -> NDArray[np.int64]:
     """Return the number of each row's person, shape (n,)."""
-    gone = np.flatnonzero(nothing(columns[name]))
-    if len(gone) and not strangers:
+    gone = column.is_null().to_numpy()
+    if gone.any() and not strangers:
         way_out = "leave the row out, or pass strangers=True if each such row is a person of its own"
-        raise ValueError(f"column {shown(name)} names nobody in row {gone[0]}: {way_out}.")
-    people, names = numbered(columns, name)
-    people[gone] = len(names) + np.arange(len(gone))
-    return np.unique(people, return_inverse=True)[1]
+        raise ValueError(f"column {shown(column.name)} names nobody in row {gone.argmax()}: {way_out}.")
+    numbers = column.cast(int, strict=False)  # numbers in their order, texts in theirs
+    column = column if numbers.null_count() > column.null_count() else numbers
+    people = column.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    people[gone] = people.max(initial=0) + 1 + np.arange(gone.sum())
+    return np.asarray(np.unique(people, return_inverse=True)[1])
 
 
 def estimated_propensities(contexts: Floats, actions: NDArray[np.int64], arms: int, *others: Array) -> Floats:

@@ -63,6 +63,7 @@ class Simulator:
         arms: their names.
         lines: coefficients of further worlds that the log leaves possible, shape (draws, K, D), or (draws, 1, D) if
             arms share them; None if there are none.
+        seen: what agents see in place of ``contexts``: the rows of a log that was encoded by a schema, as they are.
     """
 
     contexts: Array
@@ -79,6 +80,7 @@ class Simulator:
     persons: NDArray[np.int64] | None
     arms: list[str]
     lines: Floats | None = None
+    seen: Array | None = None
 
     def __deepcopy__(self, memo: object) -> "Simulator":
         return self  # nothing in it can change
@@ -122,7 +124,8 @@ class Simulator:
     def drawn(self, draw: int) -> Floats:
         """Return the mean reward of every arm for every user in one of the further worlds, shape (n, K)."""
         assert self.lines is not None
-        x, lines = designed(np.asarray(self.contexts, np.float64))[0], self.lines[draw]
+        lines, d = self.lines[draw], self.contexts.shape[-1]
+        x, _ = designed(np.asarray(self.contexts, np.float64), 10 if lines.shape[-1] > 1 + d else 0)
         means = x @ (lines[0] if x.ndim == 3 else lines.T)
         return np.asarray(np.clip(means, 0.0, 1.0) if self.noise else scipy.special.expit(means))
 
@@ -166,7 +169,7 @@ def simulator(log: Log, model: Kind = "auto", seed: int = 0) -> Simulator:
     weights = 1 / np.asarray(log.propensities, np.float64)
     actions = np.asarray(log.actions, np.int64)
     models = means[kind], means[rival], actions, rewards, weights, kind, losses
-    return Simulator(contexts.astype(np.float32), *models, low, high, noise, log.people, names)
+    return Simulator(contexts.astype(np.float32), *models, low, high, noise, log.people, names, seen=seen_of(log))
 
 
 def standardized(log: Log) -> tuple[Floats, Floats, float, float, bool]:
@@ -179,8 +182,8 @@ def standardized(log: Log) -> tuple[Floats, Floats, float, float, bool]:
         raise ValueError("a world can be made of a log of arms that were all present; this one has sets or masks.")
     if len(log) < 100:
         raise ValueError(f"a log needs 100 users or more for a model of their rewards; got {len(log)}.")
-    low, high = float(log.rewards.min()), float(log.rewards.max())
-    clicks = bool(np.isin(log.rewards, (0, 1)).all())
+    low, high = log.about.get("reward_range") or (float(log.rewards.min()), float(log.rewards.max()))
+    clicks = bool(np.isin(log.rewards, (0, 1)).all()) and 0 <= low <= high <= 1
     if clicks:
         low, high = 0.0, 1.0
     elif low == high:
@@ -189,6 +192,11 @@ def standardized(log: Log) -> tuple[Floats, Floats, float, float, bool]:
     center, scale = moments(log)
     contexts = np.clip((log.contexts - center) / scale, -FARTHEST, FARTHEST)
     return contexts, (log.rewards - low) / (high - low), low, high, clicks
+
+
+def seen_of(log: Log) -> Array | None:
+    """Return the contexts of a log that was encoded by a schema, as a service encodes them; None for another log."""
+    return log.contexts.astype(np.float32) if "schema" in log.about else None
 
 
 def possible_worlds(log: Log, draws: int, seed: int = 0) -> Simulator:
@@ -207,8 +215,9 @@ def possible_worlds(log: Log, draws: int, seed: int = 0) -> Simulator:
     off = rewards - np.vecdot(x, lines.mean(axis=0)[groups])
     noise = 0.0 if clicks else max(float(np.sqrt(np.mean(off**2))), 1e-9)
     none = np.zeros((0, arms))
-    kept = none, none, actions, rewards, np.zeros(len(log)), "posterior", {}
-    return Simulator(contexts.astype(np.float32), *kept, low, high, noise, persons, names, lines)
+    models: tuple[Any, ...] = none, none, actions, rewards, np.zeros(len(log)), "posterior", {}
+    rest: tuple[Any, ...] = low, high, noise, persons, names, lines, seen_of(log)
+    return Simulator(contexts.astype(np.float32), *models, *rest)
 
 
 def check_cells(log: Log) -> None:
@@ -306,7 +315,8 @@ class LogProblem(ArmProblem):
             )
         self.made, self.n_rows, self.drawn = made, len(made), draw is not None
         self.table = made.means if draw is None else made.drawn(draw)
-        self.observation_space = Box(-FARTHEST, FARTHEST, made.contexts.shape[1:], np.float32)
+        low, high = (-FARTHEST, FARTHEST) if made.seen is None else (0.0, 1.0)
+        self.observation_space = Box(low, high, made.contexts.shape[1:], np.float32)
         self.action_space = Discrete(len(made.arms))
 
     def contexts(self, n: int, rng: Generator) -> Array:
@@ -324,7 +334,7 @@ class LogProblem(ArmProblem):
         return np.asarray(rows if self.made.persons is None else self.made.persons[rows], np.int64)
 
     def observe(self, users: Array) -> Array:
-        return self.made.contexts[users]
+        return (self.made.contexts if self.made.seen is None else self.made.seen)[users]
 
     def means(self, contexts: Array) -> Floats:
         return self.table[contexts]
@@ -372,10 +382,10 @@ register("privbandit/Log-v0", "privbandit_agents.logs.simulator:LogProblem", lis
 def from_log(log: Log, model: Kind = "auto", *, seed: int = 0, horizon: int | None = None) -> BanditEnv:
     """Return a world made of a log: its users come again, and a model predicts what every arm would earn.
 
-    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log: a promise to the users of this
-    world is no promise to those in the log. An agent learns from simulated feedback; the reward is doubly robust, so
-    that its mean is that of the agent among the log's users, whatever the model's error. ``check_simulator`` estimates
-    how large that is.
+    Features have mean 0 and variance 1, and rewards lie in [0, 1], both by the log, or by a schema that encoded it: a
+    promise to the users of this world is no promise to those in the log. An agent learns from simulated feedback; the
+    reward is doubly robust, so that its mean is that of the agent among the log's users, whatever the model's error.
+    ``check_simulator`` estimates how large that is.
 
     Args:
         log: from ``log`` or ``Log.from_table``.

@@ -8,12 +8,12 @@ Statistics 2016 (a policy that is judged by rows after those that chose it).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.spaces import Array
 from privbandit_agents.logs.estimates import (
     Estimate,
     effective,
@@ -76,13 +76,8 @@ class Gain:
         return self.low > 0 and self.unsupported <= 0
 
 
-def findings(log: Log, time: Array | None = None) -> list[Finding]:
-    """Return what is to be seen in a log before anything is estimated, each with its consequence.
-
-    Args:
-        log: of arms.
-        time: of each row, shape (n,); default: the rows' order if the log is in order.
-    """
+def findings(log: Log) -> list[Finding]:
+    """Return what is to be seen in a log of arms before anything is estimated, each with its consequence."""
     n, arms = len(log), log._all_arms()
     names = [str(name) for name in log.about.get("arms") or range(arms)]
     counts, mean = np.bincount(log.actions, minlength=arms), float(np.mean(log.rewards))
@@ -117,24 +112,27 @@ def findings(log: Log, time: Array | None = None) -> list[Finding]:
             )
         )
     if log.people is not None:
-        off = log.rewards - mean
-        sums, people = np.bincount(log.people, off), int(log.people.max()) + 1
-        times = max(1.0, float(sums @ sums / max(off @ off, 1e-300)))
+        off = np.asarray(log.rewards - mean, np.float64)
+        sums, persons = np.asarray(np.bincount(log.people, off)), int(np.max(log.people)) + 1
+        times = max(1.0, float(sums @ sums) / max(float(off @ off), 1e-300))
         found.append(
             Finding(
-                f"{people:,} persons come up to {int(np.bincount(log.people).max()):,} times.",
+                f"{persons:,} persons come up to {int(np.bincount(log.people).max()):,} times.",
                 f"A row counts as 1/{times:.2g} of one of a new person, and one person's rows are judged together.",
             )
         )
-    if time is not None or log.about.get("in_order"):
-        found.append(drift(log, np.arange(n) if time is None else np.asarray(time), arms))
+    if log.about.get("in_time") or log.about.get("in_order"):
+        found.append(drift(log, arms))
+    if columns := log.about.get("from_people"):
+        service = "In service they could give a person away: name those that are public in a schema."
+        found.append(Finding(f"Levels or bounds of {listed(columns, 'columns')} are read from people's data.", service))
     return found
 
 
 def effective_rows(log: Log) -> Floats:
     """Return the number of rows of each arm with the same information, by its weights, shape (K,)."""
     weights, arms = 1 / np.asarray(log.propensities, np.float64), log._all_arms()
-    sums, squares = (np.bincount(log.actions, weights**power, arms) for power in (1, 2))
+    sums, squares = np.bincount(log.actions, weights, arms), np.bincount(log.actions, weights**2, arms)
     return np.asarray(sums**2 / np.maximum(squares, 1e-300))
 
 
@@ -176,12 +174,11 @@ def copied(log: Log) -> int:
     return int(more) if more > 4 * spread + 1 else 0
 
 
-def drift(log: Log, time: Array, arms: int) -> Finding:
-    """Return how rewards and choices of the last fifth of a log's time differ from those of the first."""
-    order = np.argsort(time, kind="stable")
-    ends = order[: len(log) // 5], order[-(len(log) // 5) :]
+def drift(log: Log, arms: int) -> Finding:
+    """Return how rewards and choices of the last fifth of a log's rows differ from those of the first."""
+    ends = slice(len(log) // 5), slice(len(log) - len(log) // 5, None)
     (first, last), spread = (float(np.mean(log.rewards[rows])) for rows in ends), float(np.std(log.rewards))
-    shares = [np.bincount(log.actions[rows], minlength=arms) / len(rows) for rows in ends]
+    shares = [np.bincount(log.actions[rows], minlength=arms) / (len(log) // 5) for rows in ends]
     moved = float(np.abs(shares[0] - shares[1]).sum() / 2)
     seen = f"From the first to the last fifth of the time rewards went from {first:.4g} to {last:.4g}"
     seen += f", and {moved:.0%} of choices moved to other arms."
@@ -246,11 +243,11 @@ def moments(log: Log) -> tuple[Floats, Floats]:
     return log.contexts.mean(axis=axes, dtype=np.float64), np.where(scale > 0, scale, 1.0)
 
 
-def designed(x: Floats) -> tuple[Floats, list[int]]:
-    """Return 1, the features and their products, shape (..., D), and how many columns there are with each of these."""
+def designed(x: Floats, most: int = 10) -> tuple[Floats, list[int]]:
+    """Return 1, the features, and products of at most ``most`` features, shape (..., D), and the columns with each."""
     d, x = x.shape[-1], np.clip(x, -8.0, 8.0)
     columns, widths = [np.ones((*x.shape[:-1], 1)), x], [1, 1 + d]
-    if 2 <= d <= 10:
+    if 2 <= d <= most:
         one, other = np.triu_indices(d)
         columns.append(x[..., one] * x[..., other])
         widths.append(1 + d + len(one))
@@ -262,19 +259,19 @@ def shrunk(squares: Floats, products: Floats) -> Iterator[Floats]:
     eye = np.eye(squares.shape[-1])
     if len(squares) == 1:
         for scale in SCALES:
-            yield np.linalg.solve(squares + eye / scale**2, products[..., None])[..., 0]
+            yield np.asarray(np.linalg.solve(squares + eye / scale**2, products[..., None])[..., 0])
         return
     all_groups = np.linalg.solve(squares.sum(axis=0) + eye, products.sum(axis=0))
     left = products - squares @ all_groups
     for scale in SCALES:
-        yield all_groups + np.linalg.solve(squares + eye / scale**2, left[..., None])[..., 0]
+        yield np.asarray(all_groups + np.linalg.solve(squares + eye / scale**2, left[..., None])[..., 0])
 
 
 def beside(log: Log, rows: NDArray[np.int64], arm: NDArray[np.int64], kind: str) -> Gain:
     """Return the gain of a policy that takes ``arm`` in ``rows`` over the log's own, by square and add."""
-    arrays = {name: array[rows] for name, array in log.arrays.items()}
+    arrays: dict[str, Any] = {name: array[rows] for name, array in log.arrays.items()}
     span = span_of(log)
-    some = Log(**arrays, about=log.about | {"reward_range": span})  # type: ignore[arg-type]
+    some = Log(**arrays, about=log.about | {"reward_range": span})
     weights = np.where(arm == some.actions, 1 / some.propensities, 0.0)
     largest = largest_weight(some, weights)
     own = self_normalized(some, np.ones(len(rows)), 1.0)

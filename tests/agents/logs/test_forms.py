@@ -1,6 +1,5 @@
 """The forms in which tables come: each is read aright, or refused in a sentence with the row and the way out."""
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,32 +95,25 @@ def other(**columns: Any) -> Made:
     return lambda folder: {**PLAIN, **columns}
 
 
-DAYS = np.array(["2024-01-01", "2024-01-02", "2024-02-01", "2024-02-03"], dtype="datetime64[D]")
 REFUSED: dict[str, tuple[Made, str]] = {
-    "gzip": (saved(gzip.compress(CSV.encode()), "t.csv.gz"), "is compressed by gzip: unpack it with gunzip."),
     "Excel": (saved(b"PK\x03\x04 and so on", "t.xlsx"), "save the sheet as CSV."),
-    "semicolons": (saved(CSV.replace(",", ";")), "columns are separated by ';'; save the file with commas"),
-    "tabs": (saved(CSV.replace(",", "\t")), r"columns are separated by '\\t'; save the file with commas"),
-    "spaces": (saved(CSV.replace(",", " ")), "of two columns or more"),
-    "NA as a reward": (missing("click"), "column 'click' .* got nothing in row 2: fill it in, or leave the row"),
-    "NA as a feature": (missing("seen"), "column 'seen' .* got nothing in row 2: fill it in, or leave the row"),
-    "NA as an arm": (missing("arm"), "column 'arm' has no action in row 2; leave the row out."),
-    "a blank": (saved(CSV.replace("\n0,b", "\n,b")), "column 'seen' .* got nothing in row 1: fill it in"),
+    "spaces": (saved(CSV.replace(",", " ")), "a table needs two columns or more; got"),
+    "NA as a reward": (missing("click"), "column 'click', row 2: nothing; fill it in, leave the row out"),
+    "NA as an arm": (missing("arm"), "column 'arm', row 2: nothing; fill it in, leave the row out"),
     "one arm in two ways": (other(arm=["1", "1.0", "2", "2"]), "one number in two ways, '1' and '1.0': choose one."),
     "one person in two ways": (other(who=["7", "7.0", "8", "9"]), "one number in two ways, '7' and '7.0': choose one."),
     "a propensity above 1": (other(p=[0.5, 1.00001, 1, 1]), "column 'p' must lie .* got 1.00001 in row 1."),
-    "text": (other(seen=["red", "blue", "red", "red"]), "got 'red' in row 0: write a column of 0 and 1 for each text"),
-    "a date": (other(seen=DAYS), "got '2024-01-01' in row 0: .* dates as days"),
-    "categories": (other(seen=pandas.Categorical(["x", "y", "x", "y"])), "got 'x' in row 0: write a column of 0 and 1"),
-    "several columns": (
-        other(seen=["x"] * 4, day=DAYS),
-        r"'seen' must hold finite numbers \(and so must day\); got 'x'",
+    "text as a reward": (other(click=["0", "1", "won", "1"]), "column 'click', row 2: 'won' is no finite number; name"),
+    "text among numbers": (
+        lambda folder: (
+            {name: [*column * 9, column[0]] for name, column in {**PLAIN, "seen": [1, 2, 3, 4]}.items()}
+            | {"seen": [*range(36), "old"]}
+        ),
+        "column 'seen', row 36: 'old' is no finite integer; name it in `missingValues`, or give the column the role",
     ),
-    "a comma": (other(seen=["1,5", "2", "3", "4"]), "got '1,5' in row 0: write decimals with a point."),
-    "a comma in a text": (other(seen=["Rome, Italy"] * 4), "write a column of 0 and 1"),
-    "infinity": (other(seen=[1.0, 2.0, np.inf, 3.0]), "got inf in row 2: fill it in, or leave the row out."),
-    "booleans and others": (other(seen=["True", "maybe", "True", "2"]), "got 'True' in row 0"),
-    "a nameless column": (lambda folder: {"": [0.5, 1, 2, 3], **PLAIN}, "column '' has no name and is no index"),
+    "infinity": (other(seen=[1.0, 2.0, np.inf, 3.0]), "column 'seen', row 2: inf is no finite integer; name"),
+    "features without a value": (other(seen=[None] * 4), "a table needs a column of features; it has seen .ignore."),
+    "lists": (other(seen=[[1], [2], [3], [4]]), "columns must be rows of one length|needs a column of features"),
 }
 
 

@@ -109,23 +109,16 @@ ODD: dict[str, tuple[str, str]] = {
     "negative propensities": ("x,arm,click,p\n1,a,1,-.5\n2,b,0,.5\n", "'p'"),
     "propensities in per cent": ("x,arm,click,p\n1,a,1,50\n2,b,0,50\n", "'p'"),
     "missing propensity": ("x,arm,click,p\n1,a,1,\n2,b,0,.5\n", "'p'"),
-    "missing feature": ("x,arm,click,p\n,a,1,.5\n2,b,0,.5\n", "'x'"),
     "missing arm": ("x,arm,click,p\n1,,1,.5\n2,b,0,.5\n", "'arm'"),
     "missing reward": ("x,arm,click,p\n1,a,,.5\n2,b,0,.5\n", "'click'"),
     "one arm": ("x,arm,click,p\n1,a,1,1\n2,a,0,1\n", "'arm'"),
-    "text among features": ("x,arm,click,p\nred,a,1,.5\nblue,b,0,.5\n", "'red'"),
     "text as reward": ("x,arm,click,p\n1,a,won,.5\n2,b,lost,.5\n", "'won'"),
-    "infinite feature": ("x,arm,click,p\ninf,a,1,.5\n2,b,0,.5\n", "inf"),
-    "semicolons": ("x;arm;click;p\n1;a;1;.5\n", "';'"),
-    "tabs": ("x\tarm\tclick\tp\n1\ta\t1\t.5\n", "t'"),
-    "decimal commas": ('x,arm,click,p\n"1,5",a,1,.5\n2,b,0,.5\n', "point"),
     "no features": ("arm,click,p\na,1,.5\nb,0,.5\n", "features"),
     "a ragged row": ("x,arm,click,p\n1,a,1\n2,b,0,.5\n", "4 columns"),
     "two columns of one name": ("x,x,arm,click,p\n1,1,a,1,.5\n", "name of its own"),
-    "a header alone": ("x,arm,click,p\n", "at least 1"),
-    "an empty file": ("", "two columns"),
+    "a header alone": ("x,arm,click,p\n", "a row or more"),
+    "an empty file": ("", "two columns or more"),
     "an open quote": ('x,arm,click,p\n"1,a,1,.5\n', "quote"),
-    "dates": ("x,arm,click,p\n2026-01-01,a,1,.5\n2026-01-02,b,0,.5\n", "2026-01-01"),
     "too few rows for a world": ("x,arm,click,p\n1,a,1,.5\n2,b,0,.5\n", "100 users"),
 }
 
@@ -284,7 +277,7 @@ def test_the_interval_of_a_share_is_that_of_one_deployment() -> None:
 def test_two_shares_in_the_same_worlds_differ_by_less_than_their_intervals_tell() -> None:
     worlds = default_rng(0).normal(0.5, 0.2, 16)
     one, other = (
-        Row(name, name, 1.0, predicted(worlds), predicted(worlds + more), shares=tuple(worlds + more))
+        Row(name, name, 1.0, predicted(list(worlds)), predicted(list(worlds + more)), shares=tuple(worlds + more))
         for name, more in (("joint", 0.05), ("local", 0.0))
     )
     assert difference(one, other).low > 0 and one.gain.low < other.gain.value < one.gain.high

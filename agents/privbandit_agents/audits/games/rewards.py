@@ -13,6 +13,7 @@ from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.mechanisms.counters import Counter
 
 DIM, CANARIES = 8, 16
+USERS = CANARIES + DIM
 Moments = Callable[[Floats], Floats]
 UNITS: Array = np.eye(DIM, dtype=np.float32)
 
@@ -36,9 +37,9 @@ def of_steps(agent: Any, users: int) -> Moments:
 
 
 class RewardGame(AgentGame):
-    """Every user of the first half is a canary: its reward is 1 or -1, by a coin.
+    """Each of the first 16 users is a canary: its reward is 1 or -1, by a coin.
 
-    Eight coordinates take turns, so that the guesses of a run hardly hang together. The second half's users have reward
+    Eight coordinates take turns, so that the guesses of a run hardly hang together. Eight more users have reward
     0: later releases still depend on the canaries. The ridge is so large that theta is the noisy moment in units
     that are known.
 
@@ -49,12 +50,12 @@ class RewardGame(AgentGame):
     part = "rewards"
     pair = "reward 1 or -1 at a unit vector"
     canaries = CANARIES
-    seen = f"the estimate after each of {2 * CANARIES} users"
+    seen = f"the estimate after each of {USERS} users"
     unseen = "the Gram matrix, and other pairs of records"
-    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
-    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
-    runs = 1500
-    users: int = 2 * CANARIES
+    world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": USERS}
+    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": USERS}
+    runs = 1000
+    users: int = USERS
     blocks: int = 1  # models of arms
     moments: Callable[[Any, int], Moments] = staticmethod(of_estimates)
     counter: Callable[[Any], Counter] = attrgetter("schedule.counter")
@@ -89,8 +90,8 @@ class Blocks(RewardGame):
     besides = ()
     part = "rewards in the blocks of two arms"
     pair = "reward 1 or 0 of an arm, at a unit vector"
-    seen = f"the estimates of two arms that share a context, after each of {2 * CANARIES} users"
-    world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
+    seen = f"the estimates of two arms that share a context, after each of {USERS} users"
+    world: ClassVar = {"id": "privbandit/Clicks-v0", "n_arms": 2, "dim": DIM, "horizon": USERS}
     runs = 800
     blocks = 2
 
@@ -110,8 +111,8 @@ class Steps(RewardGame):
     """A batch is one user, so that a canary's gradient is its reward times its unit vector."""
 
     besides = ()
-    seen = f"the parameters after each of {2 * CANARIES} users"
+    seen = f"the parameters after each of {USERS} users"
     unseen = "larger batches, random features, and other pairs of records"
-    settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": 2 * CANARIES}
+    settings: ClassVar = {"batch": 1, "rate": 1e-9, "scorer": "linear", "horizon": USERS}
     moments = staticmethod(of_steps)
     counter = attrgetter("counter")

@@ -59,17 +59,43 @@ class Deviations:
         return np.asarray(self.model.features.mixing @ theta)
 
     @cached_property
-    def movers(self) -> Floats:
-        """The matrix (R, K + K m) from kernel values to public scores and their slopes."""
-        dim = self.directions.shape[1]
-        slopes = self.directions.transpose(1, 2, 0).reshape(dim, -1)
-        mixing = self.model.features.mixing
-        return np.concatenate([mixing @ self.model.theta, mixing[:, :dim] @ slopes], axis=1)
+    def public(self) -> Floats:
+        """The matrix (R, K) from kernel values to the public scores."""
+        return np.asarray(self.model.features.mixing @ self.model.theta)
 
-    def moving(self, x: Array) -> tuple[Floats, Floats]:
-        """Return the public scores of contexts (n, d), shape (n, K), and their slopes in eta, shape (n, K, m)."""
-        both, labels = self.model.features.kernels(x) @ self.movers, self.model.theta.shape[1]
-        return both[:, :labels], both[:, labels:].reshape(len(both), labels, self.dim)
+    @cached_property
+    def mixing(self) -> Floats:
+        """The matrix (R, D') from kernel values to the features that directions weigh."""
+        return np.ascontiguousarray(self.model.features.mixing[:, : self.directions.shape[1]])
+
+    def parts(self, x: Array) -> tuple[Floats, Floats]:
+        """Return the public scores of contexts (n, d), shape (n, K), and what directions weigh, shape (n, D')."""
+        kernels = self.model.features.kernels(x)
+        return kernels @ self.public, kernels @ self.mixing
+
+    def moved(self, eta: Floats, spread: Floats) -> tuple[Floats, Floats]:
+        """Return what eta of this mean and covariance adds to scores, by features.
+
+        Returns:
+            The matrix (D', K) of the mean, and the one (D', D') of the variance, summed over the labels.
+        """
+        apart = np.tensordot(spread, self.directions, 1)
+        return np.tensordot(eta, self.directions, 1), np.tensordot(self.directions, apart, ((0, 2), (0, 2)))
+
+    def slopes(self, likely: Floats, phi: Floats, labels: Labels) -> Floats:
+        """Return how the log probability of a label moves with eta, shape (n, m).
+
+        Args:
+            likely: probabilities of the labels, shape (n, K).
+            phi: what directions weigh, shape (n, D').
+            labels: shape (n,).
+        """
+        apart = -likely
+        apart[np.arange(len(labels)), labels] += 1
+        if len(phi) == 1:
+            return np.asarray((self.directions @ apart[0]) @ phi[0])[None]
+        weighed = (phi[:, :, None] * apart[:, None]).reshape(len(phi), -1)
+        return np.asarray(weighed @ self.directions.reshape(self.dim, -1).T)
 
 
 def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
@@ -83,14 +109,17 @@ def information(rows: Floats, likely: Floats, contrasts: Floats) -> Floats:
     Returns:
         Matrix of shape (D q, D q), the contrasts of one feature beside each other.
     """
-    spread = np.einsum("nk,ka,kb->nab", likely, contrasts, contrasts)
-    middle = likely @ contrasts
-    spread -= middle[:, :, None] * middle[:, None, :]
-    dim, q = rows.shape[1], contrasts.shape[1]
+    middle, (dim, q) = likely @ contrasts, (rows.shape[1], contrasts.shape[1])
     total = np.empty((dim, q, dim, q))
-    for a in range(q):
-        for b in range(q):
-            total[:, a, :, b] = rows.T @ (spread[:, a, b, None] * rows)
+    if dim < q:
+        for i, j in np.ndindex(dim, dim):
+            both = rows[:, i] * rows[:, j]
+            spread = (contrasts.T * (both @ likely)) @ contrasts
+            total[i, :, j] = spread - middle.T @ (both[:, None] * middle)
+    else:
+        for a, b in np.ndindex(q, q):
+            spread = likely @ (contrasts[:, a] * contrasts[:, b]) - middle[:, a] * middle[:, b]
+            total[:, a, :, b] = rows.T @ (spread[:, None] * rows)
     return total.reshape(dim * q, dim * q)
 
 
@@ -99,19 +128,6 @@ def chances(scores: Floats) -> Floats:
     likely = np.exp(scores - np.maximum.reduce(scores, axis=1, keepdims=True))
     likely /= np.add.reduce(likely, axis=1, keepdims=True)
     return np.asarray(likely)
-
-
-def slopes_of(likely: Floats, moves: Floats, labels: Labels) -> Floats:
-    """Return how the log probability of a label moves with eta, shape (n, m).
-
-    Args:
-        likely: probabilities of the labels, shape (n, K).
-        moves: slopes of the scores, shape (n, K, m).
-        labels: shape (n,).
-    """
-    middle = np.matmul(likely[:, None, :], moves)[:, 0]
-    own = moves[:, labels.item()] if len(labels) == 1 else moves[np.arange(len(labels)), labels]
-    return np.asarray(own - middle)
 
 
 def units(vectors: Floats) -> Floats:

@@ -9,7 +9,7 @@ from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best
-from privbandit_agents.local.kernels.deviations import Deviations, chances, slopes_of, units
+from privbandit_agents.local.kernels.deviations import Deviations, chances, units
 
 
 class Filters:
@@ -28,30 +28,33 @@ class Filters:
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "public", "moves", "still", "scorer"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "places", "still", "scorer", "moved"})
     scorer: Floats | None = None
     """Makes scores by the filter that serves, until it changes; None: not computed yet."""
+    moved: tuple[Floats, Floats] | None = None
+    """What the filter that serves adds to scores, likewise."""
 
     def __init__(self, field: Deviations, noise: float) -> None:
         self.field, self.noise = field, noise
-        self.public, self.moves = field.moving(field.model.places)
+        self.places = field.parts(field.model.places)
         # filter 0 stays; three learn, from three prior variances of eta
         variances = np.array((1.0, 1.0, 0.3, 0.1))
         self.means, self.scores = np.zeros((len(variances), field.dim)), np.zeros(len(variances))
         self.spreads = np.multiply.outer(variances, np.eye(field.dim))
-        self.still = self.likely(self.public, self.moves, 0)
+        self.still = self.likely(*self.places, field.moved(self.means[0], self.spreads[0]))
         self.lead = 0
 
     def learn(self, mean: Floats, users: int) -> None:
         """Let every filter learn from the mean of a batch's estimates, and choose the lead."""
         # what users were shown, at contexts that stand for theirs
-        moved = (self.likely(self.public, self.moves, j) for j in range(1, len(self.scores)))
-        places = [self.still, *moved]
+        public, phi = self.places
+        moved = (self.field.moved(*one) for one in zip(self.means[1:], self.spreads[1:], strict=True))
+        places = [self.still, *(self.likely(public, phi, one) for one in moved)]
         shown, _ = places[self.lead]
         answers = shown.argmax(axis=1)
         right = np.take_along_axis(shown, answers[:, None], axis=1)[:, 0]
         most = np.maximum(right, 1 - right)
-        about = units(slopes_of(shown, self.moves, answers)) / most[:, None]
+        about = units(self.field.slopes(shown, phi, answers)) / most[:, None]
         noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
         noise[np.diag_indices_from(noise)] += self.noise + 1e-6
         noise /= users
@@ -61,7 +64,7 @@ class Filters:
         self.means, self.spreads, self.scores = np.stack(means), np.stack(spreads), self.scores + np.array(gains)
         first = 1 + int(self.scores[1:].argmax())
         self.lead = first if self.scores[first] > self.scores[0] else 0
-        self.scorer = None
+        self.scorer = self.moved = None
 
     def learned(
         self,
@@ -92,7 +95,7 @@ class Filters:
         if which == 0:
             return eta, spread, score
         # Kalman: the mean report moves with eta by `slope`
-        slope = about.T @ (slopes_of(likely, self.moves, answers) * (moderate * own)[:, None]) / len(about)
+        slope = about.T @ (self.field.slopes(likely, self.places[1], answers) * (moderate * own)[:, None]) / len(about)
         shared = slope @ spread
         solved = np.linalg.solve(shared @ slope.T + noise, np.column_stack([off, shared]))
         surprise, m = float(off @ solved[:, 0]), len(off)
@@ -101,7 +104,7 @@ class Filters:
         after = spread - shared.T @ solved[:, 1:]
         return eta + step * (shared.T @ solved[:, 0]), (after + after.T) / 2, score
 
-    def likely(self, public: Floats, moves: Floats, which: int) -> tuple[Floats, Floats]:
+    def likely(self, public: Floats, phi: Floats, moved: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
         """Return a filter's probabilities of the labels (n, K), and by how much they are drawn together (n,).
 
         Scores s of a mean variance v are divided by sqrt(1 + pi v K / (4 (K - 1))): with two labels this is the usual
@@ -109,18 +112,26 @@ class Filters:
 
         Args:
             public: scores of the public model, shape (n, K).
-            moves: slopes of the scores, shape (n, K, m).
-            which: of the filters.
+            phi: what directions weigh, shape (n, D').
+            moved: what the filter adds, by ``Deviations.moved``.
         """
-        scores = public + moves @ self.means[which]
-        variance = np.add.reduce(np.vecdot(moves @ self.spreads[which], moves), axis=1) / (scores.shape[1] - 1)
+        added, apart = moved
+        scores = public + phi @ added
+        variance = np.vecdot(phi @ apart, phi) / (scores.shape[1] - 1)
         moderate = 1 / np.sqrt(1 + math.pi / 4 * np.maximum(variance, 0.0))
         return chances(moderate[:, None] * scores), moderate
 
+    def shown(self, contexts: Array) -> tuple[Floats, Floats]:
+        """Return the probabilities of the labels by the filter that serves (n, K), and what directions weigh."""
+        if self.moved is None:
+            self.moved = self.field.moved(self.means[self.lead], self.spreads[self.lead])
+        public, phi = self.field.parts(contexts)
+        return self.likely(public, phi, self.moved)[0], phi
+
     def chances(self, contexts: Array) -> Floats:
         """Return the probabilities of the labels by the filter that serves, contexts (n, d) to (n, K)."""
-        parts = [self.likely(*self.field.moving(x), self.lead)[0] for (x,) in blocks(lambda: 512, contexts)]
-        return np.concatenate([np.zeros((0, self.public.shape[1])), *parts])
+        parts = [self.shown(x)[0] for (x,) in blocks(lambda: 512, contexts)]
+        return np.concatenate([np.zeros((0, self.places[0].shape[1])), *parts])
 
     def answer(self, contexts: Array, ties: Ties) -> Labels:
         """Return the likeliest label of each context, any of several, shape (n,)."""
@@ -140,10 +151,9 @@ class Filters:
         """
         parts = [np.zeros((0, self.field.dim))]
         for x, told in blocks(lambda: 512, contexts, labels):
-            public, moves = self.field.moving(x)
-            likely, _ = self.likely(public, moves, self.lead)
+            likely, phi = self.shown(x)
             given = np.maximum(told, -1 - told)
             p = likely[np.arange(len(given)), given]
             surprise = ((told >= 0) - p) / np.maximum(p, 1 - p)
-            parts.append(surprise[:, None] * units(slopes_of(likely, moves, given)))
+            parts.append(surprise[:, None] * units(self.field.slopes(likely, phi, given)))
         return parts[1] if len(parts) == 2 else np.concatenate(parts)

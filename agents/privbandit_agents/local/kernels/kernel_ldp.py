@@ -98,7 +98,7 @@ class KernelLDP(Batched[Config]):
         self.server.learn(total / users, users)
 
     def restored(self) -> None:
-        self.server.scorer = None
+        self.server.scorer = self.server.moved = None
 
     def chances(self, contexts: Array) -> Floats:
         return self.server.chances(contexts)

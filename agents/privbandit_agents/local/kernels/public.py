@@ -201,20 +201,29 @@ def held_out(rows: Floats, y: Labels, labels: int) -> Floats:
 def softmax_fit(
     rows: Floats, y: Labels, labels: int, variance: float, start: Floats | None = None, steps: int = 200
 ) -> Floats:
-    """Return the weights (D, K) of the largest posterior density, given features (n, D) and labels (n,)."""
-    shape, own = (rows.shape[1], labels), (np.arange(len(y)), y)
+    """Return the weights (D, K) of the largest posterior density, given features (n, D) and labels (n,).
+
+    Labels that no row has are alike, and have one column of weights.
+    """
+    unseen = np.setdiff1d(np.arange(labels), y)
+    kept = np.delete(np.arange(labels), unseen[1:])
+    shape, own = (rows.shape[1], len(kept)), (np.arange(len(y)), np.searchsorted(kept, y))
+    alike = np.where(np.isin(kept, unseen), max(len(unseen), 1), 1)
+    width = alike**-0.5  # so that a step is the one that all columns would take
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        theta = flat.reshape(shape)
-        scores = rows @ theta
+        scores = rows @ (flat.reshape(shape) * width)
         scores -= scores.max(axis=1, keepdims=True)
-        likely = np.exp(scores)
+        likely = np.exp(scores) * alike
         total = likely.sum(axis=1, keepdims=True)
         value = np.log(total).sum() - scores[own].sum() + flat @ flat / (2 * variance)
         likely /= total
         likely[own] -= 1
-        return float(value), (rows.T @ likely).ravel() + flat / variance
+        return float(value), ((rows.T @ likely) * width).ravel() + flat / variance
 
-    first = np.zeros(shape) if start is None else start
+    first = np.zeros(shape) if start is None else start[:, kept] / width
     done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    return np.asarray(done.x).reshape(shape)
+    theta = np.empty((rows.shape[1], labels))
+    theta[:, kept] = done.x.reshape(shape) * width
+    theta[:, unseen] = theta[:, unseen[:1]]
+    return theta

@@ -134,24 +134,39 @@ class PooledOracle(Oracle):
         """Return which arms no other one beats: (phi_b - phi_a) . theta <= z sd of it, for every b alive."""
         if self.config.width == "sum":
             return super().passes(epoch, phi, alive)
-        beaten = np.zeros_like(alive)
+        beaten, arms = np.zeros_like(alive), phi.shape[1]
         if self.trees > 1:
-            for other in range(phi.shape[1]):
+            for other in range(arms):
                 difference = phi[:, other, None] - phi
                 ahead, apart = self.means(epoch, difference), self.widths(epoch, difference)
                 beaten |= alive[:, other, None] & (ahead > apart)
             return ~beaten
         # one theta: what two arms differ by is the difference of what each has
         means, across = self.means(epoch, phi), self.across(epoch, phi)
-        beaten |= np.isnan(means)
-        at_once = max(1, 2**15 // max(1, across.size))  # arms that are compared with all others: numbers in cache
-        for first in range(0, phi.shape[1], at_once):
-            others = slice(first, first + at_once)
-            ahead = means[:, others, None] - means[:, None]
-            both = across[:, others, None] - across[:, None]
-            apart = self.config.z * np.sqrt(np.vecdot(both, both))
-            beaten |= (alive[:, others, None] & (ahead > apart)).any(axis=1)
+        # the best arm beats most of those that are beaten
+        rows = np.arange(len(phi))
+        best = np.where(alive, means, -np.inf).argmax(axis=1)
+        first = (alive[rows, best] & ~np.isnan(means[rows, best]))[:, None]
+        beaten |= np.isnan(means) | first & self.beats(means, across, rows[:, None], best[:, None], np.arange(arms))
+        # of the other pairs those matter whose width by products, which are within 1e-9, may be short enough
+        at_once = max(1, 2**17 // arms**2)
+        for start in range(0, len(phi), at_once):
+            part = slice(start, start + at_once)
+            products = across[part] @ across[part].transpose(0, 2, 1)
+            squares = np.diagonal(products, axis1=1, axis2=2)
+            both = squares[:, :, None] + squares[:, None]
+            ahead = means[part, :, None] - means[part, None]  # of the first arm over the second
+            close = ahead > self.config.z * np.sqrt(np.maximum((1 - 1e-9) * both - 2 * products, 0.0))
+            close &= alive[part, :, None] & ~beaten[part, None]
+            row, other, arm = np.nonzero(close)
+            lost = self.beats(means, across, start + row, other, arm)
+            beaten[start + row[lost], arm[lost]] = True
         return ~beaten
+
+    def beats(self, means: Array, across: Array, row: Array, other: Array, arm: Array) -> Array:
+        """Return whether an arm is ahead of another one by more than the width of their difference."""
+        both = across[row, other] - across[row, arm]
+        return np.asarray(means[row, other] - means[row, arm] > self.config.z * np.sqrt(np.vecdot(both, both)))
 
 
 class LPLR(Elimination):

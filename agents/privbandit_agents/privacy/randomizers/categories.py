@@ -191,8 +191,10 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
     """
     if 2 * size > k:
         return ~subsets(k - size, k, uniforms, own, ~holds)
-    member, start = np.zeros(len(own) * k, bool), np.arange(len(own)) * k
     lasts = np.arange(k - 1 - size, k - 1)  # the own element is out, and the last one in its place
+    if len(own) == 1:
+        return subset(k, (uniforms[0] * (lasts + 1)).astype(int).tolist(), own.item(), bool(holds.item()))
+    member, start = np.zeros(len(own) * k, bool), np.arange(len(own)) * k
     picks = (uniforms * (lasts + 1)).astype(np.int32).T.copy()
     for step, (last, pick) in enumerate(zip(lasts, picks, strict=True)):
         at = start + pick
@@ -203,3 +205,14 @@ def subsets(size: int, k: int, uniforms: Floats, own: Ints, holds: Array) -> Arr
     members[rows, k - 1] = members[rows, own]
     members[rows, own] = holds
     return members
+
+
+def subset(k: int, picks: list[int], own: int, holds: bool) -> Array:
+    """Return what ``subsets`` does for one row, shape (1, k): plain integers are ten times as fast."""
+    member, first = bytearray(k), k - 1 - len(picks)
+    member[picks[0]] = not holds  # who has the own element has one less of the others
+    for last, pick in enumerate(picks[1:], first + 1):
+        member[last if member[pick] else pick] = True
+    member[k - 1] = member[own]
+    member[own] = holds
+    return np.frombuffer(member, bool)[None]

@@ -126,11 +126,10 @@ class CoinSums:
         dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
         for start in range(0, users, most := max(1, 2**24 // row)):  # bytes
             part = slice(start, min(start + most, users))
-            drawn = np.frombuffer(rng.bytes(row * (part.stop - start)), np.uint8).reshape(-1, row)
-            words = np.ascontiguousarray(drawn[:, : 8 * self.dim]).view("<u8")
-            dither[part] = (words >> np.uint64(11)) * 2.0**-53
-            flips = drawn[:, 8 * self.dim : self.dim * (8 + wide)].reshape(len(drawn), self.dim, wide)
-            heads[part] = heads_of(flips, tosses)
+            words = secure.words(rng, row // 8 * (part.stop - start)).reshape(-1, row // 8)
+            dither[part] = (words[:, : self.dim] >> np.uint64(11)) * 2.0**-53
+            flips = words.astype("<u8", copy=False).view(np.uint8)[:, 8 * self.dim : self.dim * (8 + wide)]
+            heads[part] = heads_of(flips.reshape(len(words), self.dim, wide), tosses)
         return dither, heads
 
     def _drawn(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
@@ -151,6 +150,8 @@ def heads_of(flips: NDArray[Any], tosses: int) -> Ints:
     """Return the number of ones among the first bits of each row of bytes (..., w), shape (...,)."""
     if not tosses:
         return np.zeros(flips.shape[:-1], np.int64)
-    whole = np.bitwise_count(flips[..., :-1]).sum(axis=-1, dtype=np.int64)
+    most = (flips.shape[-1] - 1) // 8 * 8  # eight bytes are counted at once
+    whole = np.bitwise_count(flips[..., :most].view("<u8")).sum(axis=-1, dtype=np.int64)
+    whole += np.bitwise_count(flips[..., most:-1]).sum(axis=-1, dtype=np.int64)
     last = flips[..., -1] & np.uint8(255 >> (-tosses % 8))
     return np.asarray(whole + np.bitwise_count(last))

@@ -272,10 +272,10 @@ class Hemisphere(LocalRandomizer):
     def _drawn(self, n: int, rng: Generator) -> tuple[Floats, Floats]:
         """Return two uniforms (n, 2) of 53 bits, and Gaussians (n, m D), of each user: the same whoever is in a group.
 
-        Blocks of several cells are long, and numpy's Gaussians then cost half of Gaussians by inversion.
+        Of several cells, or 4096 coordinates, numpy's Gaussians cost half of Gaussians by inversion.
         """
         size = self.cells * self.dim
-        if self.cells == 1 or self.noise == "secure":
+        if (self.cells == 1 and size < 4096) or self.noise == "secure":
             uniforms = rng.random((n, 2 + size))
             normals = np.maximum(uniforms[:, 2:], 0.5 / STEPS)
             return uniforms[:, :2], scipy.special.ndtri(normals, out=normals)

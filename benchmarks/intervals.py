@@ -221,7 +221,7 @@ def shares(logs: int) -> None:
         print(kind, len(widths), inside, width, said, right, sep=",", flush=True)
 
 
-PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 1.0), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
+PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 0.8), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
 
 
 def plans(users: int) -> None:

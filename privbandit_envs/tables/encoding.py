@@ -294,26 +294,28 @@ class Encoding:
             rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 below = not self.lenient and any((block[name] < 0).any() for name in numbered)
-                refused, columns = bool(below or block["\0fault"].any()), []
+                refused = bool(below or block["\0fault"].any())
+                columns: list[tuple[NDArray[Any], Floats | None]] = []
                 for (_, meaning), column in zip(parts, block.iter_columns(), strict=False):
-                    values = column.to_numpy()
+                    cells_of = column.to_numpy()
                     if isinstance(meaning, Numeric):
-                        several, fault = meaning.of(values)
+                        several, fault = meaning.of(cells_of)
                         refused = refused or fault
                         columns += [(one, None) for one in several]
                     else:
-                        columns.append((values, meaning))
+                        columns.append((cells_of, meaning))
                 if refused:
                     raise ValueError(self.problems(frame, kinds))
                 contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
-                    for values, table in columns:
-                        width = 1 if table is None else table.shape[1]
-                        one = values[some, None] if table is None else table.take(values[some], axis=0)
+                    for numbers, rows_of in columns:
+                        width = 1 if rows_of is None else rows_of.shape[1]
+                        cut = numbers[some]
+                        one = cut[:, None] if rows_of is None else rows_of.take(cut, axis=0)
                         contexts[some, place : place + width] = one
                         place += width
-                yield contexts, block.select(names)
+                yield contexts, pl.DataFrame([block.get_column(name) for name in names])
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""

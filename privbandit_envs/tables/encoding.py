@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -24,6 +24,10 @@ ROWS, CELLS = 2**14, 2**20
 """Most rows and cells of a block."""
 CACHED = 2**10
 """Rows of a block that are written at once."""
+WIDEST = 10_000
+"""Most columns that are no numbers: each takes a part of a query, and polars memory for it."""
+QUERY = 256
+"""Columns of a query."""
 MOST = 20
 """Problems of a table that are listed."""
 TEXTS = pl.String()
@@ -264,6 +268,7 @@ class Encoding:
         """
         frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
         kinds = kinds_of(frame, [*self.fields, *self.others])
+        check_width(sum(not numeric(field, kinds[field.name]) for field in self.fields))
         # coordinates; values of other columns; and a fault, which a number of a level below 0 says by itself
         parts = [part for field in self.fields for part in self.parts(field, kinds[field.name])]
         values, faults = [], [pl.lit(False)]
@@ -289,26 +294,28 @@ class Encoding:
             rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 below = not self.lenient and any((block[name] < 0).any() for name in numbered)
-                refused, columns = bool(below or block["\0fault"].any()), []
+                refused = bool(below or block["\0fault"].any())
+                columns: list[tuple[NDArray[Any], Floats | None]] = []
                 for (_, meaning), column in zip(parts, block.iter_columns(), strict=False):
-                    values = column.to_numpy()
+                    cells_of = column.to_numpy()
                     if isinstance(meaning, Numeric):
-                        several, fault = meaning.of(values)
+                        several, fault = meaning.of(cells_of)
                         refused = refused or fault
                         columns += [(one, None) for one in several]
                     else:
-                        columns.append((values, meaning))
+                        columns.append((cells_of, meaning))
                 if refused:
                     raise ValueError(self.problems(frame, kinds))
                 contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
-                    for values, table in columns:
-                        width = 1 if table is None else table.shape[1]
-                        one = values[some, None] if table is None else table.take(values[some], axis=0)
+                    for numbers, rows_of in columns:
+                        width = 1 if rows_of is None else rows_of.shape[1]
+                        cut = numbers[some]
+                        one = cut[:, None] if rows_of is None else rows_of.take(cut, axis=0)
                         contexts[some, place : place + width] = one
                         place += width
-                yield contexts, block.select(names)
+                yield contexts, pl.DataFrame([block.get_column(name) for name in names])
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""
@@ -338,21 +345,24 @@ class Encoding:
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""
+        every = {field.name: field for field in (*self.fields, *self.others)}
+        faulty: list[str] = []
+        for some in batched(every):
+            faults = (cells(every[name], kinds[name], self.schema.missing).fault.any().alias(name) for name in some)
+            found = frame.select(*faults).collect(engine="streaming").row(0, named=True)
+            faulty += [name for name, fault in found.items() if fault]
         lines = []
-        for field in (*self.fields, *self.others):
+        for field in (every[name] for name in faulty[:MOST]):
             one = cells(field, kinds[field.name], self.schema.missing)
             bad = (
                 frame.with_row_index("row")
                 .filter(one.fault)
                 .select("row", pl.col(field.name).alias("cell"), one.blank.alias("blank"), pl.len().alias("all"))
             )
-            rows = bad.head(1).collect().rows()
-            if rows:
-                row, cell, blank, count = rows[0]
-                more = f" (and {count - 1:,} rows more)" if count > 1 else ""
-                lines.append(f"column {shown(field.name)}, row {row}: {wrong(field, cell, blank)}{more}.")
-        rest = [f"And {len(lines) - MOST} columns more."] if len(lines) > MOST else []
-        return "\n".join([*lines[:MOST], *rest])
+            row, cell, blank, count = bad.head(1).collect().row(0)
+            more = f" (and {count - 1:,} rows more)" if count > 1 else ""
+            lines.append(f"column {shown(field.name)}, row {row}: {wrong(field, cell, blank)}{more}.")
+        return "\n".join([*lines, *([f"And {len(faulty) - MOST} columns more."] if len(faulty) > MOST else [])])
 
     def explained(self, context: Floats) -> dict[str, Any]:
         """Return what a context says, by column: a number, a level, or None for a missing one; dates as days."""
@@ -374,6 +384,18 @@ class Encoding:
             else:
                 told[field.name] = part[names[0]]
         return told
+
+
+def batched(names: Collection[str]) -> Iterator[list[str]]:
+    """Yield columns a few at a time: a query of thousands of expressions takes polars more memory than there is."""
+    every = list(names)
+    return (every[start : start + QUERY] for start in range(0, len(every), QUERY))
+
+
+def check_width(others: int) -> None:
+    """Raise ValueError if a table has too many columns that are no numbers."""
+    if others > WIDEST:
+        raise ValueError(f"a table may have {WIDEST:,} columns that are no numbers; it has {others:,}: leave some out.")
 
 
 def kinds_of(frame: pl.LazyFrame, fields: Sequence[Field]) -> dict[str, pl.DataType]:

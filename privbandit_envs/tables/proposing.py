@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import in_order
-from privbandit_envs.tables.encoding import cells
+from privbandit_envs.tables.encoding import QUERY, batched, cells, check_width
 from privbandit_envs.tables.reading import Table, Text, scan, source, told
 from privbandit_envs.tables.schema import MISSING, Constraints, Field, Schema, Use, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
@@ -93,6 +93,7 @@ def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -
             raise
         # types: of those that most of the first rows fit, the one that most rows fit; columns of numbers are counted
         numbers = [name for name in numbers_in(head) if asked.get(name) not in NAMED]
+        check_width(len(kinds) - len(numbers))
         every = {name: candidates(name, kinds[name], asked.get(name, "context")) for name in kinds.keys() - {*numbers}}
         common = fitting(head.lazy(), {name: fits[:COMMON] for name, fits in every.items()}, kinds)
         left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE or fits[0][0] == EMPTY}
@@ -156,7 +157,7 @@ def fitting(
     frame: pl.LazyFrame, tried: dict[str, list[Field]], kinds: dict[str, pl.DataType]
 ) -> dict[str, list[tuple[float, Field]]]:
     """Return for each type the share of cells that it does not fit, the best first; texts fit all but a few."""
-    if len(tried) > 256:
+    if len(tried) > QUERY:
         parts = (fitting(frame, {name: tried[name] for name in some}, kinds) for some in batched(tried))
         return {name: fits for part in parts for name, fits in part.items()}
     if not tried:
@@ -172,12 +173,6 @@ def fitting(
         share = found[f"f{place}"] / sizes[field.name] if sizes[field.name] else EMPTY
         shares[field.name].append((STRANGE if field.type == "string" else share, field))
     return {name: sorted(fits, key=lambda fit: fit[0]) for name, fits in shares.items()}
-
-
-def batched(names: Collection[str]) -> Iterator[list[str]]:
-    """Yield columns a few at a time: a query of thousands of expressions takes polars more memory than there is."""
-    every = list(names)
-    return (every[start : start + 256] for start in range(0, len(every), 256))
 
 
 def numbers_in(head: pl.DataFrame) -> list[str]:

@@ -82,7 +82,7 @@ class LDPUCB(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return the arm of this run, or the best one for each user in order."""
         if self.late:
-            return self.give(self.best_ahead(context.shape))[()]  # type: ignore[no-any-return]
+            return self.give(self.best_ahead(context.shape))[()]
         arms: Array = np.full(context.shape, self.arm)
         return arms[()]
 

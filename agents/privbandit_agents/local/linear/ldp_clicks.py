@@ -113,7 +113,7 @@ class LDPClicks(MomentAgent[Config]):
         if self.late and self.public:
             first = self.users + len(self.given)
             turns = np.arange(first, first + math.prod(users)) % self.n_arms
-            return self.give(self.order[turns].reshape(users))[()]  # type: ignore[no-any-return]
+            return self.give(self.order[turns].reshape(users))[()]
         if self.exploring and not self.late:
             return np.full(users, self.arm) if users else self.arm
         chosen: Action = best(self.scores(context), self.ties)

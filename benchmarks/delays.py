@@ -2,10 +2,12 @@
 
     python benchmarks/delays.py                              # a row for each agent and family
     python benchmarks/delays.py --seeds 1 --agents linucb jdp-linucb --families clicks arms
-    python benchmarks/delays.py --users 20000 --epsilon 4 --out docs/measured/delays.csv
+    python benchmarks/delays.py --page --seeds 8 --out docs/measured/delays.csv
+
+The last one is the table of docs/howto/changes.md: a default agent of each family and notion, by the size of batches.
 
 The floor of a regime is the undelayed regret of the same agent plus the regret of uniform play over its first batch, or
-for as long as the mean delay. A row is marked where the regret is above 1.5 times the floor. The exit code is 1 then.
+for as long as the mean delay. Cells are regret / floor, with a star if that is above 1.5; the exit code is 1 then.
 """
 
 import os
@@ -39,12 +41,23 @@ WORLDS: dict[str, dict[str, Any]] = {
     "arms": {"n_arms": 8},
     "smooth": {},
 }
+DEFAULTS = {
+    "linear": ("linucb", "jdp-linucb", "shuffle-linucb", "prec-ts"),
+    "sparse": ("sa-lasso", "private-pursuit", "shuffle-linucb", "ldp-lasso"),
+    "assortments": ("ucb-mnl", "newton-mnl", "ldp-mnl"),
+    "labels": ("epsilon-greedy", "jdp-linucb", "shuffle-linucb", "kernel-ldp"),
+    "clicks": ("linucb", "jdp-linucb", "shuffle-linucb", "ldp-clicks"),
+    "arms": ("ucb1", "adap-klucb", "ldp-ucb"),
+    "smooth": ("linucb", "jdp-linucb", "shuffle-linucb", "smooth-ldp"),
+}
+"""The agents of a family on the page, by notion: none, joint, shuffle, local."""
 Regimes = Mapping[str, Mapping[str, Any]]
 
 
-def regimes(users: int) -> Regimes:
+def regimes(users: int, page: bool = False) -> Regimes:
     """Return the regimes by the names of their columns."""
-    batches = {f"batch {size}": {"mean": size, "law": "batch"} for size in (50, 500, users // 8)}
+    sizes = (10, 50, 200, 500, users // 4) if page else (50, 500, users // 8)
+    batches = {f"batch {size}": {"mean": size, "law": "batch"} for size in sizes}
     delays = {f"{law} {500}": {"mean": 500, "law": law} for law in ("fixed", "geometric")}
     return {**batches, **delays}
 
@@ -60,7 +73,7 @@ def regret(name: str, family: str, users: int, epsilon: float, seed: int, law: M
 
 def means(given: argparse.Namespace, name: str, family: str) -> dict[str, float]:
     """Return the mean regret of an agent by regime, and without one."""
-    known = {"": None, **regimes(given.users)} if name != "uniform" else {"": None}
+    known = {"": None, **regimes(given.users, given.page)} if name != "uniform" else {"": None}
     run = partial(regret, name, family, given.users, given.epsilon)
     return {key: float(np.mean([run(seed, law) for seed in range(given.seeds)])) for key, law in known.items()}
 
@@ -71,17 +84,20 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
         env = gym.make(FAMILIES[family], horizon=10, **WORLDS[family])
         for name in given.agents:
             owner = issubclass(AGENTS[name].load(), LearningAgent)
-            if name != "uniform" and not owner and not AGENTS[name].successor and can_play(name, env):
+            shown = not given.page or name in DEFAULTS[family]
+            if shown and name != "uniform" and not owner and not AGENTS[name].successor and can_play(name, env):
                 yield name, family
 
 
-def row(name: str, family: str, found: Mapping[str, float], uniform: float, users: int) -> dict[str, str]:
+def row(
+    name: str, family: str, found: Mapping[str, float], uniform: float, laws: Regimes, users: int
+) -> dict[str, str]:
     """Return the numbers of an agent in a family, as text; a star marks what is above the bound."""
-    cells = {"family": family, "agent": f"`{name}`", "notion": AGENTS[name].notion, "undelayed": f"{found['']:.0f}"}
-    for key, law in regimes(users).items():
+    cells = {"family": family, "agent": f"`{name}`", "notion": AGENTS[name].notion, "at once": f"{found['']:.0f}"}
+    for key, law in laws.items():
         floor = found[""] + uniform * min(1.0, law["mean"] / users)
         mark = "*" if found[key] > MOST * floor else ""
-        cells[key] = f"{found[key]:.0f} ({found[key] / max(floor, 1e-9):.2f}){mark}"
+        cells[key] = f"{found[key]:.0f} / {floor:.0f}{mark}"
     return {**cells, "uniform": f"{uniform:.0f}"}
 
 
@@ -93,6 +109,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--agents", nargs="+", default=list(AGENTS), choices=list(AGENTS), metavar="NAME")
     parser.add_argument("--families", nargs="+", default=list(WORLDS), choices=list(WORLDS), metavar="FAMILY")
+    parser.add_argument("--page", action="store_true", help="the agents and the batches of the page alone")
     parser.add_argument("--out", type=Path, help="a CSV file beside the printed table")
     given = parser.parse_args()
     rows = []
@@ -101,7 +118,8 @@ def main() -> int:
         uniform = {family: pool.submit(means, given, "uniform", family) for family in given.families}
         waiting = [(name, family, pool.submit(means, given, name, family)) for name, family in played]
         for name, family, future in waiting:
-            rows.append(row(name, family, future.result(), uniform[family].result()[""], given.users))
+            laws = regimes(given.users, given.page)
+            rows.append(row(name, family, future.result(), uniform[family].result()[""], laws, given.users))
             if len(rows) == 1:
                 print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
             print("| " + " | ".join(rows[-1].values()) + " |", flush=True)

@@ -94,7 +94,8 @@ def widths(logs: int) -> None:
     ways |= {f"dr, {limit}": partial(dr, limit=limit) for limit in ("switch", "shrink")}
     print("rate,rows an arm,arms,logging,estimate,covered,width,logs")
     for rate, rows, arms, logging in itertools.product((0.005, 0.02, 0.2), (20, 150), (2, 12), LOGGING[:3]):
-        alone, found = np.eye(arms)[np.zeros(rows * arms, int)], {}
+        alone = np.eye(arms)[np.zeros(rows * arms, int)]
+        found: dict[str, list[tuple[bool, float]]] = {}
         for seed in range(logs):
             rng = default_rng([seed, rows, arms, int(1000 * rate), LOGGING.index(logging)])
             log, _, truth = clicks(rate, rows, arms, logging, rng)
@@ -220,16 +221,16 @@ def shares(logs: int) -> None:
         print(kind, len(widths), inside, width, said, right, sep=",", flush=True)
 
 
-PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 1.0), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
+PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 0.6), (0.1, 0.5), (0.3, 0.25), (0.3, 0.7))]
 
 
 def plans(users: int) -> None:
-    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 24 further worlds."""
+    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 16 further worlds."""
     print("arms,rate,lift,notion,share,low,high,further worlds,inside")
     for arms, rate, lift in PLANS:
         with tempfile.TemporaryDirectory() as folder:
             one = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder)
-            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=24, seed=1)
+            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=16, seed=1)
         for row, other in zip(one.rows, more.rows, strict=True):
             true, inside = float(np.mean(other.shares)), row.gain.low <= np.mean(other.shares) <= row.gain.high
             ends = [f"{end:.3f}" for end in (row.gain.value, row.gain.low, row.gain.high, true)]

@@ -109,6 +109,11 @@ class Delay:
         """Whether reports come in batches, whose ends are known."""
         return self.law in BATCHES
 
+    @property
+    def in_order(self) -> bool:
+        """Whether all reports come, in the order of their users: whose they are is known by their number."""
+        return not self.missing and (self.batches or self.law == "fixed")
+
     def end(self, user: int) -> int:
         """Return after how many users the batch of a user ends, the first of whom is number 0."""
         if self.law == "batch":
@@ -232,7 +237,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         return len(self._coming)
 
     @property
-    def spec(self) -> EnvSpec | None:
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]  # as Gymnasium's own wrappers have it
         """What made the environment: ``gym.make`` with ``feedback`` needs no second wrapper."""
         inner = self.env.spec
         return inner if inner is not None and "feedback" in inner.kwargs else super().spec
@@ -260,7 +265,7 @@ class DelayFeedback(gym.Wrapper[Array, Any, Array, Any], RecordConstructorArgs):
         """Return after how many further users so many reports will have come; ``most`` if fewer come by then."""
         if reports == 1 and self._coming and self._coming[0][0] <= self._user:
             return 1
-        due, came = [time for time, *_ in self._coming], 0
+        due, came = [float(time) for time, *_ in self._coming], 0
         heapq.heapify(due)
         for users in range(1, most + 1):
             last = self._user + users - 1

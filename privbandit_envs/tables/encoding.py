@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,12 +16,18 @@ from privbandit_envs.tables.schema import Field, Schema, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
 
 Floats = NDArray[np.float64]
+Meaning: TypeAlias = "Floats | Numeric | None"
+"""Of a part: a table of rows by number, the reading of a number, or the coordinate itself."""
 OTHER, BLANK = "other", "missing"
 """What a level is called that a schema does not name, and a cell without a value."""
 ROWS, CELLS = 2**14, 2**20
 """Most rows and cells of a block."""
 CACHED = 2**10
 """Rows of a block that are written at once."""
+WIDEST = 10_000
+"""Most columns that are no numbers: each takes a part of a query, and polars memory for it."""
+QUERY = 256
+"""Columns of a query."""
 MOST = 20
 """Problems of a table that are listed."""
 TEXTS = pl.String()
@@ -64,9 +70,11 @@ def cells(field: Field, dtype: pl.DataType, missing: Sequence[str], lenient: boo
     elif field.type == "boolean" and dtype == pl.Boolean:
         value = column.cast(pl.Float64)
     elif field.type == "boolean":
-        words = column if texts else column.cast(pl.Float64, strict=False)
-        yes = words.is_in(field.true) if texts else words == 1
-        no = words.is_in(field.false) if texts else words == 0
+        number = column.cast(pl.Float64, strict=False)  # 1.0 is 1
+        yes, no = (number == 1).fill_null(False), (number == 0).fill_null(False)
+        if texts:
+            yes = column.is_in(field.true) | (yes if "1" in field.true else pl.lit(False))
+            no = column.is_in(field.false) | (no if "0" in field.false else pl.lit(False))
         value, good = pl.when(yes | no).then(yes.cast(pl.Float64)), yes | no
     elif field.type == "string":
         value = column if texts else text(column, dtype)
@@ -136,6 +144,37 @@ def named(field: Field) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Numeric:
+    """A column of numbers as coordinates, a block at a time: a wide table has too many for expressions of polars.
+
+    Attributes:
+        field: of the column.
+        ends: its bounds if it is scaled; None: numbers stay as they are.
+        fill: stands for a number that is missing.
+        lenient: whether a number that does not fit counts as one that is missing.
+    """
+
+    field: Field
+    ends: tuple[float, float] | None
+    fill: float
+    lenient: bool
+
+    def of(self, values: Floats) -> tuple[list[Floats], bool]:
+        """Return the coordinates of numbers, NaN for a missing one, and whether one of them is refused."""
+        blank, wrong = np.isnan(values), np.isinf(values)
+        if self.field.type == "integer":
+            wrong |= (values != np.round(values)) & ~blank
+        fault = not self.lenient and bool(wrong.any() or (self.field.constraints.required and blank.any()))
+        blank |= wrong
+        values = np.where(blank, self.fill, values) if blank.any() else values
+        if self.ends is not None:
+            low, high = self.ends
+            clipped = np.clip(values, low, high)
+            values = (clipped - low) / (high - low) if low < high else 0.5 + np.sign(values - low) / 2
+        return [values, *([] if self.field.constraints.required else [blank.astype(np.float64)])], fault
+
+
+@dataclass(frozen=True)
 class Encoding:
     """A schema, applied to a table's columns.
 
@@ -149,33 +188,34 @@ class Encoding:
     scaled: bool = True
     lenient: bool = False
 
-    def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Floats | None]]:
+    def parts(self, field: Field, dtype: pl.DataType) -> list[tuple[pl.Expr, Meaning]]:
         """Return a field's coordinates from left to right: numbers, or codes and the rows of a table that they mean."""
-        found = cells(field, dtype, self.schema.missing, self.lenient)
+        ends = field.constraints.minimum, field.constraints.maximum
+        if field.type in ("number", "integer"):
+            value = pl.col(field.name).cast(pl.Float64) if numeric(field, dtype) else self.read(field, dtype).value
+            whole = None if None in ends else (float(ends[0] or 0), float(ends[1] or 0))
+            fill = sum(whole or (0.0, 0.0)) / 2 if field.use.fill is None else field.use.fill
+            return [(value, Numeric(field, whole if self.scaled else None, fill, self.lenient))]
+        found = self.read(field, dtype)
         if field.type == "string":
             levels = np.eye(len(named(field)) + 1)[:, :-1]  # the last row, of nothing, is that of a fault
             return [(code(field, self.schema.missing, self.lenient), levels)]
-        blank: list[tuple[pl.Expr, Floats | None]] = [] if field.constraints.required else [(found.blank, None)]
+        blank: list[tuple[pl.Expr, Meaning]] = [] if field.constraints.required else [(found.blank, None)]
         if field.type == "boolean":
             return [(found.value.fill_null(0.0), None), *blank]
-        ends = field.constraints.minimum, field.constraints.maximum
-        if field.type in ("number", "integer"):
-            fill = field.use.fill
-            if fill is None:
-                fill = (float(ends[0]) + float(ends[1])) / 2 if None not in ends else 0.0  # type: ignore[arg-type]
-            return [(self.within(found.value.fill_null(fill), ends), None), *blank]
         first, last = (None if end is None else days(moment(end, field)) for end in ends)
-        told: list[tuple[pl.Expr, Floats | None]] = [
-            (self.within(since(found.value), (first, last)).fill_null(0.0), None)
-        ]
+        told: list[tuple[pl.Expr, Meaning]] = [(self.within(since(found.value), (first, last)).fill_null(0.0), None)]
         for part in turns(field):
             time, size = found.value.dt, len(CIRCLES[part]) - 1
             turn = time.weekday() - 1 if part == "weekday" else time.hour().cast(pl.Int32) * 60 + time.minute()
             told.append((turn.cast(pl.Int32).fill_null(size), CIRCLES[part]))
         return [*told, *blank]
 
+    def read(self, field: Field, dtype: pl.DataType) -> Cells:
+        return cells(field, dtype, self.schema.missing, self.lenient)
+
     def within(self, value: pl.Expr, ends: tuple[Any, Any]) -> pl.Expr:
-        """Return numbers in [0, 1] by their bounds, 0.5 if the bounds are one; or as they are."""
+        """Return days in [0, 1] by their bounds, 0.5 if the bounds are one; or as they are."""
         low, high = ends
         if not self.scaled or low is None or high is None:
             return value
@@ -183,7 +223,7 @@ class Encoding:
             return pl.when(value.is_not_null()).then(
                 0.5 + (value > high).cast(pl.Float64) / 2 - (value < low).cast(pl.Float64) / 2
             )
-        inside: pl.Expr = (value.clip(low, high) - low) / (high - low)
+        inside: pl.Expr = ((value.clip(low, high) - low) / (high - low)).clip(0.0, 1.0)
         return inside
 
     @property
@@ -228,11 +268,14 @@ class Encoding:
         """
         frame = scan(table, plain([*self.fields, *self.others]), self.schema.missing)
         kinds = kinds_of(frame, [*self.fields, *self.others])
+        check_width(sum(not numeric(field, kinds[field.name]) for field in self.fields))
         # coordinates; values of other columns; and a fault, which a number of a level below 0 says by itself
         parts = [part for field in self.fields for part in self.parts(field, kinds[field.name])]
         values, faults = [], [pl.lit(False)]
         for field in (*self.fields, *self.others):
-            found, leveled = cells(field, kinds[field.name], self.schema.missing, self.lenient), coded_by(field)
+            if field.use.role == "context" and numeric(field, kinds[field.name]):
+                continue
+            found, leveled = self.read(field, kinds[field.name]), coded_by(field)
             faults += [] if leveled else [found.fault]
             if field.use.role != "context":
                 span = self.reward_range if field.use.role == "reward" else None
@@ -245,24 +288,34 @@ class Encoding:
             pl.any_horizontal(faults).alias("\0fault"),
         )
         numbered = [field.name for field in self.others if coded_by(field)]
-        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if meaning is not None]
+        numbered += [f"\0{place}" for place, (_, meaning) in enumerate(parts) if isinstance(meaning, np.ndarray)]
         with told("the table"):
             d = len(self.names)
             rows = max(min(rows, CELLS // max(d, 1)), 1)
             for block in chosen.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming"):
                 below = not self.lenient and any((block[name] < 0).any() for name in numbered)
-                if below or block["\0fault"].any():
+                refused = bool(below or block["\0fault"].any())
+                columns: list[tuple[NDArray[Any], Floats | None]] = []
+                for (_, meaning), column in zip(parts, block.iter_columns(), strict=False):
+                    cells_of = column.to_numpy()
+                    if isinstance(meaning, Numeric):
+                        several, fault = meaning.of(cells_of)
+                        refused = refused or fault
+                        columns += [(one, None) for one in several]
+                    else:
+                        columns.append((cells_of, meaning))
+                if refused:
                     raise ValueError(self.problems(frame, kinds))
-                columns = [column.to_numpy() for column in block.iter_columns()]
                 contexts = np.empty((len(block), d))
                 for start in range(0, len(block), CACHED):
                     some, place = slice(start, start + CACHED), 0
-                    for (_, meaning), column in zip(parts, columns, strict=False):
-                        width = 1 if meaning is None else meaning.shape[1]
-                        one = column[some, None] if meaning is None else meaning.take(column[some], axis=0)
+                    for numbers, rows_of in columns:
+                        width = 1 if rows_of is None else rows_of.shape[1]
+                        cut = numbers[some]
+                        one = cut[:, None] if rows_of is None else rows_of.take(cut, axis=0)
                         contexts[some, place : place + width] = one
                         place += width
-                yield contexts, block.select(names)
+                yield contexts, pl.DataFrame([block.get_column(name) for name in names])
 
     def encoded(self, table: Table) -> tuple[Floats, pl.DataFrame]:
         """Return all contexts, shape (n, d), and the columns of ``others``; errors are those of ``blocks``."""
@@ -292,21 +345,24 @@ class Encoding:
 
     def problems(self, frame: pl.LazyFrame, kinds: dict[str, pl.DataType]) -> str:
         """Return what is wrong with a table: a line for each column, with its first row and value, and the way out."""
+        every = {field.name: field for field in (*self.fields, *self.others)}
+        faulty: list[str] = []
+        for some in batched(every):
+            faults = (cells(every[name], kinds[name], self.schema.missing).fault.any().alias(name) for name in some)
+            found = frame.select(*faults).collect(engine="streaming").row(0, named=True)
+            faulty += [name for name, fault in found.items() if fault]
         lines = []
-        for field in (*self.fields, *self.others):
+        for field in (every[name] for name in faulty[:MOST]):
             one = cells(field, kinds[field.name], self.schema.missing)
             bad = (
                 frame.with_row_index("row")
                 .filter(one.fault)
                 .select("row", pl.col(field.name).alias("cell"), one.blank.alias("blank"), pl.len().alias("all"))
             )
-            rows = bad.head(1).collect().rows()
-            if rows:
-                row, cell, blank, count = rows[0]
-                more = f" (and {count - 1:,} rows more)" if count > 1 else ""
-                lines.append(f"column {shown(field.name)}, row {row}: {wrong(field, cell, blank)}{more}.")
-        rest = [f"And {len(lines) - MOST} columns more."] if len(lines) > MOST else []
-        return "\n".join([*lines[:MOST], *rest])
+            row, cell, blank, count = bad.head(1).collect().row(0)
+            more = f" (and {count - 1:,} rows more)" if count > 1 else ""
+            lines.append(f"column {shown(field.name)}, row {row}: {wrong(field, cell, blank)}{more}.")
+        return "\n".join([*lines, *([f"And {len(faulty) - MOST} columns more."] if len(faulty) > MOST else [])])
 
     def explained(self, context: Floats) -> dict[str, Any]:
         """Return what a context says, by column: a number, a level, or None for a missing one; dates as days."""
@@ -328,6 +384,18 @@ class Encoding:
             else:
                 told[field.name] = part[names[0]]
         return told
+
+
+def batched(names: Collection[str]) -> Iterator[list[str]]:
+    """Yield columns a few at a time: a query of thousands of expressions takes polars more memory than there is."""
+    every = list(names)
+    return (every[start : start + QUERY] for start in range(0, len(every), QUERY))
+
+
+def check_width(others: int) -> None:
+    """Raise ValueError if a table has too many columns that are no numbers."""
+    if others > WIDEST:
+        raise ValueError(f"a table may have {WIDEST:,} columns that are no numbers; it has {others:,}: leave some out.")
 
 
 def kinds_of(frame: pl.LazyFrame, fields: Sequence[Field]) -> dict[str, pl.DataType]:
@@ -382,6 +450,11 @@ def coded(column: pl.Series, field: Field, missing: Sequence[str], lenient: bool
     known = distinct.with_columns(pl.Series("\0code", numbers, pl.Int32))
     joined = rest.join(known, on=column.name, how="left", nulls_equal=True, maintain_order="left")
     return codes.scatter(odd.arg_true(), joined["\0code"])
+
+
+def numeric(field: Field, dtype: pl.DataType) -> bool:
+    """Return whether a column holds numbers as such, rather than in texts."""
+    return field.type in ("number", "integer") and dtype.is_numeric()
 
 
 def coded_by(field: Field) -> bool:

@@ -1,16 +1,19 @@
 """A schema that is read from a table: types, bounds, levels, and which columns are no features."""
 
+import math
 import re
 import warnings
 from collections.abc import Collection
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import in_order
-from privbandit_envs.tables.encoding import cells
+from privbandit_envs.tables.encoding import QUERY, batched, cells, check_width
 from privbandit_envs.tables.reading import Table, Text, scan, source, told
 from privbandit_envs.tables.schema import MISSING, Constraints, Field, Schema, Use, plain
 from privbandit_envs.validate import did_you_mean, listed, shown
@@ -82,47 +85,48 @@ def proposed(table: Table, guessed: Collection[str] = (), **roles: str | None) -
             asked[named[0]] = role
             warnings.warn(f"column {shown(named[0])} has the role {role} by its name.", stacklevel=2)
     with told("the table"):
-        # types: of those that most of the first rows fit, the one that most rows fit
-        every = {name: candidates(name, kind, asked.get(name, "context")) for name, kind in kinds.items()}
         try:
-            head = texts.head(HEAD).collect().lazy()
+            head = texts.head(HEAD).collect()
         except pl.exceptions.PolarsError:
             if isinstance(found, Text):
                 found.check()  # which names the line
             raise
-        # texts of numbers alone are tried as numbers, which is fast
-        words = [name for name, fits in every.items() if kinds[name] == pl.String and len(fits) > COMMON]
-        shares = fitting(head, {name: [Field(name=name, type="number")] for name in words}, kinds)
-        plainly = {name for name, fits in shares.items() if fits[0][0] == 0}
-        numbers = head.select(pl.col(list(plainly)).str.strip_chars().cast(pl.Float64, strict=False)).collect()
-        common = fitting(head, {name: fits[:COMMON] for name, fits in every.items() if name not in plainly}, kinds)
-        common = {
-            name: of_numbers(fits[:COMMON], numbers[name]) if name in plainly else common[name]
-            for name, fits in every.items()
-        }
+        # types: of those that most of the first rows fit, the one that most rows fit; columns of numbers are counted
+        numbers = [name for name in numbers_in(head) if asked.get(name) not in NAMED]
+        check_width(len(kinds) - len(numbers))
+        every = {name: candidates(name, kinds[name], asked.get(name, "context")) for name in kinds.keys() - {*numbers}}
+        common = fitting(head.lazy(), {name: fits[:COMMON] for name, fits in every.items()}, kinds)
         left = {name: every[name] for name, fits in common.items() if fits[0][0] >= STRANGE or fits[0][0] == EMPTY}
-        shares = common | fitting(head, left, kinds)
         tried = {
-            name: [one for share, one in fits if share <= max(STRANGE, fits[0][0])] for name, fits in shares.items()
+            name: [one for share, one in fits if share <= max(STRANGE, fits[0][0])]
+            for name, fits in (common | fitting(head.lazy(), left, kinds)).items()
         }
-        frame = scan(found, plain(fits[0] for fits in tried.values()), MISSING)
+        frame = scan(found, [*numbers, *plain(fits[0] for fits in tried.values())], MISSING)
         kinds = dict(frame.collect_schema())
+        for name in [name for name in numbers if not kinds[name].is_numeric()]:  # further down there are texts
+            tried[name] = candidates(name, kinds[name], asked.get(name, "context"))
+        tallies = tallied(frame, [name for name in numbers if name not in tried])
         fields = {name: fits[0] for name, fits in tried.items()}
         whole = fitting(frame, {name: [field] for name, field in fields.items() if field.type != "string"}, kinds)
         faulty = {name: tried[name] for name, fits in whole.items() if fits[0][0] > 0 and len(tried[name]) > 1}
         fields |= {name: fits[0][1] for name, fits in fitting(frame, faulty, kinds).items()}
-        for name, field in fields.items():
+        fields |= {name: tally.field(name, asked.get(name, "context")) for name, tally in tallies.items()}
+        for name, field in {name: fields[name] for name in tried}.items():
             other = [one for one in tried[name] if one.format == field.format.replace("%d/%m", "%m/%d") != field.format]
             if other and fitting(frame, {name: other}, kinds)[name][0][0] == 0:
                 warnings.warn(f"column {shown(name)}: day or month may come first; day is taken.", stacklevel=2)
         # bounds and levels
-        wanted = [fact for field in fields.values() for fact in facts_of(field, kinds)]
-        facts = frame.select(pl.len().alias("rows"), *wanted).collect(engine="streaming").row(0, named=True)
+        facts = {name: tally.facts for name, tally in tallies.items()}
+        for some in batched(tried):
+            wanted = [fact for name in some for fact in facts_of(fields[name], kinds)]
+            row = frame.select(pl.len().alias("\0"), *wanted).collect(engine="streaming").row(0, named=True)
+            parts = ("rows", "blank", "empty", "least", "most")
+            facts |= {name: {part: row.get(f"{name}\0{part}", row["\0"]) for part in parts} for name in some}
         leveled = [one for one in fields.values() if one.type == "string" or counted(one.name)]
         leveled = [one for one in leveled if one.use.role not in ("ignore", "person")]
         levels = levels_of(frame, leveled, kinds)
         none: tuple[set[Any], bool] = set(), False
-        limited = [bounded(one, facts, levels.get(one.name, none), frame, kinds) for one in fields.values()]
+        limited = [bounded(fields[name], facts[name], levels.get(name, none), frame, kinds) for name in kinds]
         return Schema(fields=limited), frame
 
 
@@ -153,6 +157,9 @@ def fitting(
     frame: pl.LazyFrame, tried: dict[str, list[Field]], kinds: dict[str, pl.DataType]
 ) -> dict[str, list[tuple[float, Field]]]:
     """Return for each type the share of cells that it does not fit, the best first; texts fit all but a few."""
+    if len(tried) > QUERY:
+        parts = (fitting(frame, {name: tried[name] for name in some}, kinds) for some in batched(tried))
+        return {name: fits for part in parts for name, fits in part.items()}
     if not tried:
         return {}
     every = [(field, cells(field, kinds[name], MISSING)) for name, fields in tried.items() for field in fields]
@@ -168,11 +175,72 @@ def fitting(
     return {name: sorted(fits, key=lambda fit: fit[0]) for name, fits in shares.items()}
 
 
-def of_numbers(tried: list[Field], column: pl.Series) -> list[tuple[float, Field]]:
-    """Return what ``fitting`` does, for true or false, integers and numbers in a column of numbers."""
-    values = column.drop_nulls().drop_nans().to_numpy()
-    wrong = {"boolean": ~np.isin(values, (0, 1)), "integer": values != values.round(), "number": np.zeros(1)}
-    return sorted(((float(wrong[field.type].mean()), field) for field in tried), key=lambda fit: fit[0])
+def numbers_in(head: pl.DataFrame) -> list[str]:
+    """Return the columns of numbers: by type, or texts of which all that are not missing are finite numbers."""
+    words = [name for name, kind in head.schema.items() if kind == pl.String]
+    read = head.select(pl.col(words).str.strip_chars().cast(pl.Float64, strict=False))
+    good = read.select(pl.all().is_finite().fill_null(False).all()).row(0) if words and len(read) else ()
+    found = {name for name, kind in head.schema.items() if kind.is_numeric()}
+    for name, all_good in zip(words, good, strict=False):
+        odd = [] if all_good else head[name].filter(~read[name].is_finite().fill_null(False)).to_list()
+        if len(odd) < len(head) and all(cell is None or cell.strip() in MISSING for cell in odd):
+            found.add(name)
+    return [name for name in head.columns if name in found]
+
+
+@dataclass
+class Tally:
+    """What the cells of a column of numbers are.
+
+    Attributes:
+        rows: all of them.
+        blank, infinite, fraction: how many have no value, are no finite number, are no whole number.
+        other: how many are neither 0 nor 1.
+        least, most: of finite numbers.
+    """
+
+    rows: int = 0
+    blank: int = 0
+    infinite: int = 0
+    fraction: int = 0
+    other: int = 0
+    least: float = math.inf
+    most: float = -math.inf
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        there = values[~np.isnan(values)]
+        finite = there[np.isfinite(there)]
+        self.rows, self.blank = self.rows + len(values), self.blank + len(values) - len(there)
+        self.infinite += len(there) - len(finite)
+        if len(finite):
+            self.fraction += int(np.count_nonzero(finite != np.round(finite)))
+            self.other += int(np.count_nonzero((finite != 0) & (finite != 1)))
+            self.least = min(self.least, float(finite.min()))
+            self.most = max(self.most, float(finite.max()))
+
+    def field(self, name: str, role: Any) -> Field:
+        """Return the field of a column in a role: rewards and propensities are numbers."""
+        wrong = self.infinite + np.array([self.other, self.fraction, 0])
+        kind = "number" if role in ("reward", "propensity") else ("boolean", "integer", "number")[int(wrong.argmin())]
+        return Field(name=name, type=kind, use=Use(role=role))  # type: ignore[arg-type]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As ``facts_of`` names them."""
+        whole = not self.fraction and self.least <= self.most
+        least, most = (int(self.least), int(self.most)) if whole else (self.least, self.most)
+        empty = self.blank == self.rows
+        return {"rows": self.rows, "blank": self.blank > 0, "empty": empty, "least": least, "most": most}
+
+
+def tallied(frame: pl.LazyFrame, names: list[str]) -> dict[str, Tally]:
+    """Count what is in columns of numbers, a block of rows at a time."""
+    found = {name: Tally() for name in names}
+    chosen = frame.select(pl.col(names).cast(pl.Float64)) if names else frame.head(0)
+    for batch in chosen.collect_batches(chunk_size=FIRST, maintain_order=True, engine="streaming"):
+        for name, tally in found.items():
+            tally.add(batch[name].to_numpy())
+    return found
 
 
 def facts_of(field: Field, kinds: dict[str, pl.DataType]) -> list[pl.Expr]:
@@ -217,11 +285,10 @@ def bounded(
     """Return a field with its bounds or levels, and without its role if it is no feature."""
     if field.use.role == "ignore":
         return field
-    told = {fact: facts.get(f"{field.name}\0{fact}") for fact in ("blank", "empty", "least", "most")}
     role, distinct = field.use.role, len(levels[0])
     index = counted(field.name) and field.type == "integer" and distinct > min(facts["rows"] - 1, LEVELS)
-    constraints: dict[str, Any] = {"required": not told["blank"]}
-    if role == "context" and (told["empty"] or index):
+    constraints: dict[str, Any] = {"required": not facts["blank"]}
+    if role == "context" and (facts["empty"] or index):
         return field.with_use(role="ignore")
     if role == "person":
         check_people(field, frame, kinds)
@@ -231,12 +298,12 @@ def bounded(
         constraints["enum"] = in_order(levels[0])
         check_twins(field.name, constraints["enum"])
     elif field.type in ("number", "integer"):
-        constraints |= {"minimum": told["least"], "maximum": told["most"]}
+        constraints |= {"minimum": facts["least"], "maximum": facts["most"]}
     elif field.type in ("date", "datetime"):
         form = (
             field.format if field.format != "default" else "%Y-%m-%d" if field.type == "date" else "%Y-%m-%dT%H:%M:%S"
         )
-        constraints |= {"minimum": f"{told['least']:{form}}", "maximum": f"{told['most']:{form}}"}
+        constraints |= {"minimum": f"{facts['least']:{form}}", "maximum": f"{facts['most']:{form}}"}
     return field.model_copy(update={"constraints": Constraints(**constraints)})
 
 

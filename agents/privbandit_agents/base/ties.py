@@ -134,6 +134,34 @@ def one_of(equal: Bools, rng: Generator) -> int:
     return int(arms[0] if len(arms) == 1 else rng.choice(arms))
 
 
+def best_in_turn(
+    shape: tuple[int, ...], means: Array, served: Array, width: float, known: Bools, ties: Ties
+) -> tuple[Array, Array]:
+    """Return arms of the largest mean + width / sqrt(n) for users in order, n counting those before; and all n then.
+
+    While some arms have no mean the arm that fewest have got is best.
+
+    Args:
+        shape: of the arms: () of one user.
+        means: of the arms, shape (K,).
+        served: n of each arm, shape (K,), of those who were served before.
+        width: of the bonus.
+        known: which arms have a mean.
+        ties: of the agent.
+    """
+    chosen, served, present = np.empty(shape, np.intp), served.astype(float), ties.present
+    try:
+        for user in np.ndindex(shape):
+            if present is not None and present.ndim > 1:
+                ties.present = present[user]
+            index = means + width / np.sqrt(np.maximum(served, 1.0)) if known.all() else -served
+            chosen[user] = arm = best(index, ties)
+            served[arm] += 1
+    finally:
+        ties.present = present
+    return chosen, served
+
+
 def redrawn(sets: Array, values: Array, ties: Ties) -> Array:
     """Return sets (n, N) in which items whose value is the least of the set are any of those with that value.
 

@@ -141,12 +141,19 @@ class LinUCB(RidgeAgent[Config]):
 
     def _turn(self) -> None:
         """Forget the oldest part, begin a new one, and solve the rest."""
+        oldest = self.parts[-1]
         self.parts = np.concatenate([self.newer.take()[None, :, :-1], self.parts[:-1]])
         self.left = self.part
         moments = self.parts.sum(axis=0)
         for group, sums in enumerate(moments):
             inverse = inverse_of(sums[:, :-1] + self.config.ridge * np.eye(self.dim))
             self.regression.matrices[group] = np.column_stack([inverse, inverse @ sums[:, -1]])
+        if self.ahead is None:
+            return
+        for ahead, own, gone in zip(self.ahead.matrices, self.regression.matrices, oldest, strict=True):
+            left = inverse_of(ahead[:, :-1]) - gone[:, :-1]
+            sound = np.linalg.eigvalsh(left)[0] > self.config.ridge / 2  # those who are gone were served before
+            ahead[:, :-1] = inverse_of(left) if sound else own[:, :-1]
 
     def choose(self, features: Array, directions: Array, estimates: Array, random: Array | None) -> Array:
         squared_width = np.vecdot(directions, features)

@@ -173,7 +173,7 @@ class RidgeAgent(Agent[R]):
         if self.ahead is not None:
             self.waiting -= users
             config: Any = self.config
-            if self.waiting <= 0 or config.feedback.batches or not getattr(config, "at_once", True):
+            if self.waiting <= 0 or config.feedback.batches:
                 self.waiting, self.ahead.matrices = 0, self.regression.matrices.copy()
 
     def update(self, context: Array, action: Action, feedback: Feedback) -> None:

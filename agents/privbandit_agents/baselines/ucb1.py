@@ -15,7 +15,7 @@ from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, LateSettings, NonNegative
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
-from privbandit_agents.base.ties import Told, best, floor
+from privbandit_agents.base.ties import Told, best, best_in_turn, floor
 from privbandit_agents.privacy.vectors import LIMIT
 
 
@@ -66,18 +66,8 @@ class UCB1(Agent[Config]):
 
     def _choose_ahead(self, context: Array) -> Action:
         """Choose for users in order; bonuses count all who were served before."""
-        chosen, served = np.empty(context.shape, np.intp), self.served.copy()
-        means, width = self.sums / np.maximum(self.pulls, 1), self.config.width * math.log(self.users + 1)
-        present = self.ties.present
-        try:
-            for user in np.ndindex(chosen.shape):
-                if present is not None and present.ndim > 1:
-                    self.ties.present = present[user]
-                index = np.where(served > 0, means + np.sqrt(width / np.maximum(served, 1)), np.inf)
-                chosen[user] = arm = best(index if self.pulls.all() else -served, self.ties)
-                served[arm] += 1
-        finally:
-            self.ties.present = present
+        means, width = self.sums / np.maximum(self.pulls, 1), math.sqrt(self.config.width * math.log(self.users + 1))
+        chosen, served = best_in_turn(context.shape, means, self.served, width, self.pulls > 0, self.ties)
         if not isinstance(self.ties, Told):  # who is only asked about is not served
             self.served = served
         return chosen[()]

@@ -112,7 +112,7 @@ class Followers:
 @registered("baselines.linucb:LinUCB", "select_action update frozen_rounds")
 def learn_at_once(agent: Any, contexts: Array, answer: Answer) -> Array | None:
     """Serve users of a recursive ridge regression without privacy that steps after each."""
-    if agent.guarantee.notion != "none" or not getattr(agent.config, "at_once", True):
+    if agent.guarantee.notion != "none" or not getattr(agent.config, "at_once", True) or agent.ahead is not None:
         return None
     agent.forget()
     arms, random = np.empty(len(contexts), np.intp), agent.draw(len(contexts))

@@ -358,4 +358,4 @@ def test_people_and_steps_go_on_after_users_who_were_served_together() -> None:
     following, *_, info = env.step(1)
     assert np.array_equal(following, context)
     together = [np.concatenate([one["report_people"] for one in some]) for some in (came, [early, info])]
-    assert np.array_equal(*together) and len(together[0]) == 20
+    assert np.array_equal(together[0], together[1]) and len(together[0]) == 20

@@ -182,6 +182,20 @@ def test_a_schema_decides_alone() -> None:
     assert encoding.explained(rows[2])["channel"] == "other" and encoding.explained(rows[1])["age"] is None
 
 
+def test_numbers_and_their_texts_are_the_same_bits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    field = {"name": "x", "type": "number", "constraints": {"minimum": -0.7, "maximum": 7.3}}
+    encoding, x = Encoding(Schema.of({"fields": [field]})), (8 * rng.normal(size=500)).tolist()
+    texts: dict[str, Any] = {"x": [repr(value) for value in x], "y": ["a"] * 500}
+    one = encoding.encoded({"x": x, "y": ["a"] * 500})[0]
+    path = saved(text(rows=texts))(tmp_path)
+    odd = saved(text(rows=texts) + "none,a\n", "odd.csv")(tmp_path)  # so that all cells are texts
+    for other in (texts, path, odd):
+        found = Encoding(encoding.schema, lenient=True).encoded(other)[0][:500]
+        assert found.tobytes() == one.tobytes()
+    assert all(encoding.row({"x": value}).tobytes() == row.tobytes() for value, row in zip(x[:20], one, strict=False))
+
+
 @pytest.mark.parametrize("form", ["memory", "a file"])
 def test_whoever_else_is_there_changes_no_bit(form: str, tmp_path: Path) -> None:
     encoding, other = Encoding(Schema.of(SCHEMA)), {**PEOPLE, "age": ["31", "?", "250", "99"]}
@@ -211,6 +225,34 @@ def test_a_schema_goes_to_json_and_back(tmp_path: Path) -> None:
     }
     one, two = (Encoding(found).encoded(ROWS)[0] for found in (schema, Schema.of(tmp_path / "s.json")))
     assert one.tobytes() == two.tobytes()
+
+
+def test_a_proposed_schema_fits_its_own_table(tmp_path: Path) -> None:
+    rows: dict[str, Any] = {
+        "flag": ["0.0", "1.0", "NA"] * 120,
+        "late": ["1"] * 310 + ["x"] * 50,
+        "blank at first": [""] * 340 + ["2.5"] * 20,
+        "day": ["2024-03-01", "", "2024-05-07"] * 120,
+        "count": ["1", "2", "03"] * 120,
+    }
+    path = saved(text(rows=rows))(tmp_path)
+    schema = propose(path)
+    assert [field.type for field in schema.fields] == ["boolean", "string", "number", "date", "integer"]
+    schema.write(tmp_path / "s.json")
+    one, two = (Encoding(found).encoded(path)[0] for found in (schema, Schema.of(tmp_path / "s.json")))
+    assert one.tobytes() == two.tobytes() and one[:2, 0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("columns", [3000, pytest.param(100_000, marks=pytest.mark.wide)])
+def test_a_table_may_be_wide(columns: int, tmp_path: Path) -> None:
+    rows = {f"c{place}": [0.5 * place, 1.0] for place in range(columns)} | {"kind": ["a", "b"]}
+    log = Log.from_table(saved(text(rows=rows))(tmp_path), action="kind", reward="c2", propensity="c1")
+    assert log.contexts.shape == (2, columns - 2) and log.contexts[0, -1] == (columns - 1) / 2
+
+
+def test_a_table_of_too_many_texts_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="may have 10,000 columns that are no numbers; it has 10,001: leave some out"):
+        propose({f"c{place}": ["a"] for place in range(10_001)})
 
 
 def test_bounds_of_people_are_told_and_refused_for_service() -> None:

@@ -150,9 +150,9 @@ class RunAgent(CentralAgent[R, Array]):
             self.served[0] += context.size
             drawn = self.rng_users.random(context.shape)
             arms = np.searchsorted(np.cumsum(self.release[1 + self.n_arms : -1]), drawn, side="right")
-            return arms[()]  # type: ignore[no-any-return]
+            return arms[()]
         arms = np.full(context.shape, int(self.release[0]))
-        return arms[()]  # type: ignore[no-any-return]
+        return arms[()]
 
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         if self.late is None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.settings import NonNegative
+from privbandit_agents.base.settings import LateSettings, NonNegative
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, no_context
-from privbandit_agents.base.ties import largest, one_of
+from privbandit_agents.base.ties import best_in_turn, largest, one_of
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.local.sums import Device
 from privbandit_agents.privacy.contributions.moments import Lifted
 
 
 @dataclass(frozen=True)
-class Config(MomentSettings):
+class Config(MomentSettings, LateSettings):
     """Settings of LDP-UCB, beside those in ``MomentSettings``.
 
     Attributes:
@@ -49,6 +49,9 @@ class LDPUCB(MomentAgent[Config]):
     record with another arm, or with a reward that is not finite, reports a fair coin. Proof:
     docs/privacy/finite-arms.md, Theorem 1.
 
+    If reports come late and in order, each user gets the arm that is best then; n_k counts whoever was served, and a
+    report is about the arm that the user of its number got.
+
     Deviations:
         The bonus has c = 1/2, where the paper has 2. An arm is played for a run of users, not for one.
 
@@ -56,6 +59,7 @@ class LDPUCB(MomentAgent[Config]):
         arm: of this run.
         pulls: users who were given each arm, shape (K,).
         sums: of the unbiased estimates of 2 y - 1 of each arm's users, shape (K,).
+        given: the arms of users who are still to report, in order, if reports come late.
     """
 
     Config = Config
@@ -67,6 +71,7 @@ class LDPUCB(MomentAgent[Config]):
         super().begin()
         self.n_arms, self.started, self.rng_runs = n_arms(self.action_space), 0, self.rng.spawn(1)[0]
         self.sums, self.pulls = np.zeros(self.n_arms), np.zeros(self.n_arms)
+        self.follow_order()
         self.arm = one_of(self.pulls == 0, self.rng_runs)
 
     def opened(self) -> Device:
@@ -75,18 +80,43 @@ class LDPUCB(MomentAgent[Config]):
     # on the devices
 
     def select_action(self, context: Array) -> Action:
-        """Return the arm of this run."""
+        """Return the arm of this run, or the best one for each user in order."""
+        if self.late:
+            return self.give(self.best_ahead(context.shape))[()]
         arms: Array = np.full(context.shape, self.arm)
         return arms[()]
+
+    def best_ahead(self, shape: tuple[int, ...]) -> Array:
+        """Return the arms of the largest index for users in order, whose bonuses count all who were served before."""
+        return best_in_turn(
+            shape,
+            self.means(),
+            self.pulls + np.bincount(self.given, minlength=self.n_arms),
+            math.sqrt(self.config.width * math.log(self.users + 1)) / math.tanh(self.config.epsilon / 2),
+            self.pulls > 0,
+            self.ties,
+        )[0]
 
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return 2 y - 1 of each user, shape (n, 1); 0, a fair coin, of records with another arm or no reward."""
         y = np.atleast_1d(np.asarray(feedback, np.float64))
-        told = np.isfinite(y) & (np.atleast_1d(action) == self.arm)
+        told = np.isfinite(y) & (np.atleast_1d(action) == (self.asked_about(len(y)) if self.late else self.arm))
         y = 2 * np.clip(np.where(told, y, 0.5), 0.0, 1.0) - 1
         return Lifted(y[:, None], np.zeros((len(y), 0)))
 
     # on the server
+
+    def absorb(self, report: Array) -> None:
+        if not self.late:
+            return super().absorb(report)
+        arms, users = self.asked_about(len(report)), len(report)
+        self.pay(users)
+        known, self.given = arms >= 0, self.given[users:]
+        np.add.at(self.sums, arms[known], self.estimate(report)[known, 0])
+        np.add.at(self.pulls, arms[known], 1.0)
+        self.users += users
+        self.refit_at = self.users + 1
+        return None
 
     def learn(self) -> None:
         """Add this run to its arm, and choose the next one."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.settings import Count
+from privbandit_agents.base.settings import Count, LateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, n_arms, one_context
 from privbandit_agents.base.ties import best
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
@@ -23,7 +23,7 @@ SPREAD = 0.4  # features of this size, on average, weigh as much as the intercep
 
 
 @dataclass(frozen=True)
-class Config(MomentSettings):
+class Config(MomentSettings, LateSettings):
     """Settings of ``ldp-clicks``, beside those in ``MomentSettings``.
 
     Attributes:
@@ -58,8 +58,12 @@ class LDPClicks(MomentAgent[Config]):
     that are not finite count as 0, with a reward of 1/2, as does a reward that is not finite. There is no proof of a
     rate of regret. Proof: docs/privacy/regression-moments.md, Theorem 5.
 
+    If reports come late and in order, each user gets the next public arm, and a report is about the arm that the user
+    of its number got. Public arms end before the reports on them do.
+
     Attributes:
-        exploring: whether arms are public.
+        exploring: whether reports are on public arms.
+        public: whether users get public arms.
         arm: the arm of this run, in place ``turn`` of ``order``.
         sums: of the users' reports on each arm, shape (K, d + 1).
         asked: by how many users for whom it was present, shape (K,).
@@ -77,8 +81,9 @@ class LDPClicks(MomentAgent[Config]):
     learns_logs = False
 
     def begin(self) -> None:
-        self.exploring = True
+        self.exploring = self.public = True
         super().begin()
+        self.follow_order()
         self.size, self.n_arms = self.dim + 1, n_arms(self.action_space)
         self.sums, self.asked = np.zeros((self.n_arms, self.size)), np.zeros(self.n_arms)
         self.theta = np.zeros((self.n_arms, self.size))
@@ -86,7 +91,7 @@ class LDPClicks(MomentAgent[Config]):
         self.arm, self.present_users, self.explored = int(self.order[0]), 0, 0
         # users who are asked about one arm in a row
         self.run = max(8, math.ceil(0.01 * self.expected / self.n_arms))
-        self.refit_at = self.run
+        self.refit_at = self.next_refit()
 
     @property
     def expected(self) -> int:
@@ -106,7 +111,11 @@ class LDPClicks(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return the arm of this run, or the best one."""
         users = context.shape[:-1]
-        if self.exploring:
+        if self.late and self.public:
+            first = self.users + len(self.given)
+            turns = np.arange(first, first + math.prod(users)) % self.n_arms
+            return self.give(self.order[turns].reshape(users))[()]
+        if self.exploring and not self.late:
             return np.full(users, self.arm) if users else self.arm
         chosen: Action = best(self.scores(context), self.ties)
         return chosen
@@ -125,7 +134,7 @@ class LDPClicks(MomentAgent[Config]):
         if not self.exploring:
             return Lifted(z[:, :0], z, 1.0)
         x, y = np.asarray(context).reshape(len(z), -1), np.atleast_1d(np.asarray(feedback, np.float64))
-        told = np.isfinite(y) & (np.atleast_1d(action) == self.arm)
+        told = np.isfinite(y) & (np.atleast_1d(action) == (self.asked_about(len(y)) if self.late else self.arm))
         if not modest(x, LIMIT):
             told &= np.isfinite(x).all(axis=1)
         y = np.where(told, y, 0.5)  # halfway: a report of zeros
@@ -133,6 +142,29 @@ class LDPClicks(MomentAgent[Config]):
         return Lifted(y[:, None] * z, z[:, :0])
 
     # on the server
+
+    def absorb(self, report: Array) -> None:
+        if not (self.late and self.exploring):
+            return super().absorb(report)
+        arms, users, here = self.asked_about(len(report)), len(report), self.visit.mask
+        self.pay(users)
+        self.given, known = self.given[users:], arms >= 0
+        np.add.at(self.sums, arms[known], self.estimate(report)[known])
+        present = known if here is None else known & np.asarray(here)[np.arange(users), arms].astype(bool)
+        np.add.at(self.asked, arms[present], 1.0)
+        self.users += users
+        if self.users >= self.refit_at:
+            if self.public:
+                self.consider()
+            self.decide()
+            self.refit_at = self.next_refit()
+        if not self.public and not len(self.given):
+            self.settle()
+        return None
+
+    def frozen_rounds(self) -> int:
+        rounds = super().frozen_rounds()
+        return min(rounds, max(len(self.given), 1)) if self.late and self.exploring else rounds
 
     def add(self, total: Array, users: int) -> None:
         if self.exploring:
@@ -152,7 +184,8 @@ class LDPClicks(MomentAgent[Config]):
         self.decide()
 
     def next_refit(self) -> int:
-        return self.users + self.run if self.exploring else super().next_refit()
+        rounds = self.n_arms if self.late else 1
+        return self.users + rounds * self.run if self.exploring else super().next_refit()
 
     @property
     def noise(self) -> float:
@@ -182,9 +215,15 @@ class LDPClicks(MomentAgent[Config]):
             more = min(max(best - self.users, 0.05 * self.users), 0.3 * self.users)
             self.run = max(self.run, math.ceil(more / self.n_arms))
         else:
-            device = self.about_contexts
-            self.exploring, self.device, self.total = False, device, np.zeros(device.entries)
-            self.explored = self.users
+            self.public = False
+            if not self.late:
+                self.settle()
+
+    def settle(self) -> None:
+        """Ask for contexts from now on: all reports on public arms have come."""
+        device = self.about_contexts
+        self.exploring, self.device, self.total = False, device, np.zeros(device.entries)
+        self.explored = self.users
 
     def decide(self) -> None:
         """Fix theta until the next change."""

@@ -1,5 +1,6 @@
 """What locally private agents for linear models share: how vectors are reported, sums on the server, greedy play."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -12,6 +13,7 @@ from privbandit_agents.base.local import Inputs, inputs_of
 from privbandit_agents.base.records import played
 from privbandit_agents.base.settings import Budget, Growth, PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback, arms_with_features
+from privbandit_agents.base.ties import Told
 from privbandit_agents.local.sums import Device, SummedReports
 from privbandit_agents.privacy.contributions.moments import Lifted, sanitise
 from privbandit_agents.privacy.randomizers.sphere import Hemisphere
@@ -48,6 +50,7 @@ class MomentAgent(SummedReports[M]):
     """
 
     proof = "docs/privacy/local-randomizers.md"
+    late = False
 
     plays = staticmethod(arms_with_features)
 
@@ -72,6 +75,32 @@ class MomentAgent(SummedReports[M]):
     def lift(self, context: Array, action: Action, feedback: Feedback) -> Lifted:
         """Return the vectors that users' devices randomize, by their factors."""
         return Lifted.packed(*sanitise(self.features(context, action), np.atleast_1d(feedback)))
+
+    # arms that users got, if their reports come late and in order
+
+    def follow_order(self) -> None:
+        """Begin without users whose reports are to come; see whether they are known by their number."""
+        promised = getattr(self.config, "feedback", None)
+        self.late = promised is not None and promised.in_order and self.config.people is None
+        self.given = np.zeros(0, np.intp)
+
+    def give(self, arms: Array) -> Array:
+        """Note which arms users get, who report after all who got theirs before; who is only asked about gets none."""
+        if not isinstance(self.ties, Told):
+            self.given = np.concatenate([self.given, arms.ravel()])
+        return arms
+
+    def asked_about(self, users: int) -> Array:
+        """Return the arms that the next reports are about, shape (users,); -1 of those of nobody who got one."""
+        return np.pad(self.given[:users], (0, max(0, users - len(self.given))), constant_values=-1)
+
+    @property
+    def by_counts(self) -> Literal["", "exact", "normal"]:
+        return "" if self.late else super().by_counts
+
+    @property
+    def fewest_summed(self) -> float:
+        return math.inf if self.late else super().fewest_summed
 
     def encode(self, context: Array, action: Action, feedback: Feedback) -> Array:
         """Return these vectors, shape (n, D)."""

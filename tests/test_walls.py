@@ -70,9 +70,14 @@ WALLS = (
     Wall((f"{E}.families",), (*ENV_CORE, f"{E}.validate", f"{E}.files", f"{E}.datasets"), GYM),
     Wall(
         (f"{E}.datasets",),
-        (f"{E}.validate", f"{E}.files"),
+        (f"{E}.validate", f"{E}.files", f"{E}.tables"),
         NUMBERS,
         lazily=frozenset({"sklearn", "polars", "pyarrow", "pandas"}),
+    ),
+    Wall(
+        (f"{E}.tables",),
+        (f"{E}.validate", f"{E}.files", f"{E}.datasets.dataset", f"{E}.datasets.lines"),
+        NUMBERS | {"polars", "narwhals", "pydantic", "pyarrow"},
     ),
     Wall((f"{E}.testing",), (E,), GYM, lazily=frozenset({"stable_baselines3"})),
     # privacy stands alone, in its own order

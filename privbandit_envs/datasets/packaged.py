@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KINDS = {
     "labels": "privbandit/Classification-v0",
     "choices": "privbandit/Table-v0",
-    "log": "privbandit_agents.Log.from_table",
+    "log": "privbandit cost",
 }
 """What plays or reads each kind."""
 

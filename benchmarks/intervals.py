@@ -221,16 +221,16 @@ def shares(logs: int) -> None:
         print(kind, len(widths), inside, width, said, right, sep=",", flush=True)
 
 
-PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 0.8), (0.1, 0.5), (0.3, 0.25), (0.3, 0.8))]
+PLANS = [(arms, rate, lift) for arms in (2, 5, 20) for rate, lift in ((0.02, 0.6), (0.1, 0.5), (0.3, 0.25), (0.3, 0.7))]
 
 
 def plans(users: int) -> None:
-    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 24 further worlds."""
+    """Print, for arms, rate and lift, the share that ``privbandit plan`` names, and the mean of 16 further worlds."""
     print("arms,rate,lift,notion,share,low,high,further worlds,inside")
     for arms, rate, lift in PLANS:
         with tempfile.TemporaryDirectory() as folder:
             one = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder)
-            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=24, seed=1)
+            more = plan(arms, rate, lift, users, notions=["joint", "local"], out=folder, draws=16, seed=1)
         for row, other in zip(one.rows, more.rows, strict=True):
             true, inside = float(np.mean(other.shares)), row.gain.low <= np.mean(other.shares) <= row.gain.high
             ends = [f"{end:.3f}" for end in (row.gain.value, row.gain.low, row.gain.high, true)]

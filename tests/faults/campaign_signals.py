@@ -60,7 +60,7 @@ statements:
 """
 LOG = ["log", "--env", "privbandit/Linear-v0", "--set", "env.dim=3", "--set", "env.n_arms=3", "--agent", "uniform"]
 COST = ["cost", "log.csv", "--action", "action", "--reward", "reward", "--propensity", "propensity", "--seeds", "2"]
-COST += ["--epsilon", "1", "--notions", "reward", "--model", "logistic", "--jobs", "1"]
+COST += ["--epsilon", "1", "--notions", "reward", "--always", "--jobs", "1"]
 RUN = ["run", "--env", "privbandit/Linear-v0", "--set", "env.dim=3", "--agent", "uniform", "--agent", "linucb"]
 ALL: Mapping[str, list[str]] = {
     "run": [*RUN, "--horizon", "1000", "--seeds", "1", "--jobs", "2"],

@@ -195,7 +195,8 @@ def planned_worlds(
     contexts = np.clip(rng.normal(size=(users, dim)), -8, 8)
     some = designed(contexts[:5000], 0)[0]
     lines = np.zeros((draws, arms, 1 + dim))
-    for draw in range(draws):
+    made = 0
+    for _ in range(50 * draws):  # worlds whose arms are too much alike for the lift are drawn again
         drawn = rng.normal(size=(arms, 1 + dim)) / np.sqrt(1 + dim)
         scores = some @ drawn.T
 
@@ -209,11 +210,15 @@ def planned_worlds(
         def missing(size: float) -> float:
             return float(means(size)[1].max(axis=1).mean() / rate - 1 - lift)
 
-        if missing(20.0) < 0:
-            raise ValueError(f"no world of this kind with {arms} arms has a gain of {lift:.0%}: take a smaller lift.")
-        size = scipy.optimize.brentq(missing, 0.0, 20.0, xtol=1e-6)
-        lines[draw] = size * drawn
-        lines[draw, :, 0] += means(size)[0]
+        if missing(20.0) > 0:
+            size = scipy.optimize.brentq(missing, 0.0, 20.0, xtol=1e-6)
+            lines[made] = size * drawn
+            lines[made, :, 0] += means(size)[0]
+            made += 1
+        if made == draws:
+            break
+    else:
+        raise ValueError(f"no world of this kind with {arms} arms has a gain of {lift:.0%}: take a smaller lift.")
     persons = None if visits == 1 else np.arange(users) % max(1, users // visits)
     none, names = np.zeros((0, arms)), [f"arm {arm}" for arm in range(arms)]
     each = np.zeros(users)

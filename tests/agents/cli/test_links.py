@@ -28,7 +28,7 @@ COMMANDS: dict[str, list[str]] = {
     "reproduce": ["reproduce", "small.yaml", "--out", "out"],
     "tune": ["tune", "plan.yaml", "--out", "out"],
     "cost": ["cost", "log.csv", "--action", "action", "--reward", "reward", "--propensity", "propensity", "--out",
-             "out", "--seeds", "2", "--epsilon", "1", "--notions", "joint", "--model", "logistic", "--users", "60"],
+             "out", "--seeds", "2", "--epsilon", "1", "--notions", "joint", "--always", "--users", "60"],
     "audit": ["audit", "laplace", "--epsilon", "1", "--runs", "2000", "--out", "out", "--format", "pdf"],
     "score": ["score", "uniform", "--quick", "--out", "out"],
 }  # fmt: skip

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from privbandit_agents.base.agent import next_change
 from privbandit_agents.base.law import Probabilities
 from privbandit_agents.base.records import dtype_of, played
-from privbandit_agents.base.settings import Count, Growth
+from privbandit_agents.base.settings import Count, Growth, LateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.base.ties import Told, best, largest
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
@@ -33,7 +33,7 @@ FILL = NORM / math.hypot(1.0, GRAM)  # centred records are multiplied by this, t
 
 
 @dataclass(frozen=True)
-class Config(MomentSettings):
+class Config(MomentSettings, LateSettings):
     """Settings of ``prec-ts``, beside those in ``MomentSettings``.
 
     Attributes:
@@ -85,6 +85,8 @@ class PRECTS(MomentAgent[Config]):
                 one S stretches all directions as W does
             theta, cov = posterior by the weighted sums of both kinds, and of those before S
 
+    If feedback comes late each user plays the best arm for a draw of its own, and there are no centred reports.
+
     With ``people`` each person's first visit is reported on, and whoever has reported is served by theta. With
     ``visits="mean"`` a device keeps its person's first ten records, and reports the mean of the plain vectors,
     clipped to length .45, in the place of one record: S = I, and no other kinds.
@@ -123,6 +125,8 @@ class PRECTS(MomentAgent[Config]):
             self.people_seen = OwnMeans(self.config.people or 0, self.context_shape, dtype_of(self.observation_space))
             self.guarantee = self.guarantee.per_person("who comes, and when, is public")
         self.rng_posterior = self.rng.spawn(1)[0]
+        if self.config.feedback is not None:
+            self.late, self.rng_users = True, self.rng.spawn(1)[0]
         self.spreads = Spreads(self.dim, self.device.deviation / NORM, self.expected)
         self.known, self.batches, self.learned = np.zeros((self.dim, self.dim + 1)), 0, 0
         self.scatter = Scatter(self.spreads.size, self.spreads.varies, self.spreads.noise, 0)
@@ -158,6 +162,8 @@ class PRECTS(MomentAgent[Config]):
     def select_action(self, context: Array) -> Action:
         """Return the best arm for one of both draws, by the user's own coin."""
         contexts = context.reshape(-1, *self.context_shape)
+        if self.late:
+            return self.drawn_apart(context, contexts)
         uniforms = self.ties.of(len(contexts))
         second, rest = uniforms < 0.5, 2 * uniforms % 1
         values = self.values(contexts)
@@ -165,8 +171,18 @@ class PRECTS(MomentAgent[Config]):
         self.ties.users += len(contexts)
         return chosen if context.ndim > len(self.context_shape) else int(chosen[0])
 
+    def drawn_apart(self, context: Array, contexts: Array) -> Action:
+        """Return the best arm for a draw of each user's own, of users whose reports come late."""
+        draws = self.scorer[:, -1] + self.rng_users.choice([-1.0, 1.0], (len(contexts), self.dim)) @ self.root.T
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = np.vecdot(contexts.astype(np.float64), draws[:, None])
+        chosen = best(values, self.ties)
+        return chosen if context.ndim > len(self.context_shape) else int(chosen[0])
+
     def law(self, contexts: Array, draws: int, rng: Generator) -> Probabilities:
         """Return the law of the coin, and of which of several best arms a user gets."""
+        if self.late:
+            return super().law(contexts, draws, rng)
         present = None if self.visit.mask is None else np.reshape(self.visit.mask, (len(contexts), 1, -1))
         laws = uniform_over(largest(self.values(contexts).swapaxes(1, 2), present))
         return Probabilities.of(laws.mean(axis=1))
@@ -271,13 +287,16 @@ class PRECTS(MomentAgent[Config]):
         width = 0.4 if self.small else 0.1  # if differences are large, playing the best arm teaches enough
         bold = width * math.sqrt(math.log1p(self.expected / max(1, self.users)))
         signs = self.rng_posterior.choice([-1.0, 1.0], self.dim)
+        if self.late:
+            self.root = bold * np.linalg.inv(np.linalg.cholesky(precision)).T
         step = bold * np.linalg.solve(np.linalg.cholesky(precision).T, signs)
         self.draws = np.stack([theta + step, theta - step])
         # the kind of report
         self.batches += 1
         turn = self.scatter.angle(*self.draws) / math.pi
         self.weight, self.feature = min(1.0, 1.5 * turn), 0
-        self.kind = CENTRED if self.small and turn > 0.2 else PLAIN
+        # who reports late got an arm by other draws
+        self.kind = CENTRED if self.small and turn > 0.2 and not self.late else PLAIN
         if self.config.averages:
             self.kind = PLAIN
         elif not self.spreads.known and self.batches % 4 == 0:  # every fourth batch is about spreads

@@ -238,8 +238,8 @@ def tallied(frame: pl.LazyFrame, names: list[str]) -> dict[str, Tally]:
     found = {name: Tally() for name in names}
     chosen = frame.select(pl.col(names).cast(pl.Float64)) if names else frame.head(0)
     for batch in chosen.collect_batches(chunk_size=FIRST, maintain_order=True, engine="streaming"):
-        for name, tally in found.items():
-            tally.add(batch[name].to_numpy())
+        for tally, column in zip(found.values(), batch.iter_columns(), strict=False):
+            tally.add(column.to_numpy())
     return found
 
 

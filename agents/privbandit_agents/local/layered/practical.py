@@ -136,18 +136,18 @@ class PooledOracle(Oracle):
             return super().passes(epoch, phi, alive)
         beaten, arms = np.zeros_like(alive), phi.shape[1]
         if self.trees > 1:
-            for other in range(arms):
-                difference = phi[:, other, None] - phi
+            for first in range(arms):
+                difference = phi[:, first, None] - phi
                 ahead, apart = self.means(epoch, difference), self.widths(epoch, difference)
-                beaten |= alive[:, other, None] & (ahead > apart)
+                beaten |= alive[:, first, None] & (ahead > apart)
             return ~beaten
         # one theta: what two arms differ by is the difference of what each has
         means, across = self.means(epoch, phi), self.across(epoch, phi)
         # the best arm beats most of those that are beaten
         rows = np.arange(len(phi))
         best = np.where(alive, means, -np.inf).argmax(axis=1)
-        first = (alive[rows, best] & ~np.isnan(means[rows, best]))[:, None]
-        beaten |= np.isnan(means) | first & self.beats(means, across, rows[:, None], best[:, None], np.arange(arms))
+        sound = (alive[rows, best] & ~np.isnan(means[rows, best]))[:, None]
+        beaten |= np.isnan(means) | sound & self.beats(means, across, rows[:, None], best[:, None], np.arange(arms))
         # of the other pairs those matter whose width by products, which are within 1e-9, may be short enough
         at_once = max(1, 2**17 // arms**2)
         for start in range(0, len(phi), at_once):

@@ -19,7 +19,6 @@ sweep: {envs: [{id: privbandit/Linear-v0, dim: 2}], agents: [{name: uniform}, {n
 scales: {smoke: {seeds: 1}}
 figures: [{name: curve}]
 statements: [{says: It learns., where: here, measure: {mean: {agent: linucb, y: ratio}}, at_most: 2}]
-tables: [{name: contest}]
 """
 COMMANDS: dict[str, list[str]] = {
     "run": ["run", *SMALL, "--agent", "uniform", "--users", "40", "--out", "out"],

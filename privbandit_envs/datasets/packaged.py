@@ -114,6 +114,13 @@ def is_there(name: str) -> bool:
     return all(place(name, file).is_file() for file in SHEETS[name].files)
 
 
+def use(name: str) -> str:
+    """Return how a data set is used, as a line to copy."""
+    sheet = SHEETS[name]
+    paths = {file: place(name, file) for file in sheet.files}
+    return sheet.use.format_map(paths) if sheet.use else f'gym.make("{KINDS[sheet.kind]}", source="{name}")'
+
+
 def get(name: str, tell: Callable[[str], None] = lambda line: None) -> None:
     """Download a data set, check it and keep it; one that is there stays as it is.
 

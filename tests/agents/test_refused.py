@@ -72,7 +72,7 @@ def test_nobody_has_reported_whom_the_ledger_refuses(name: str) -> None:
     assert everything(agent) == before
 
 
-HORIZONS = ["jdp-linucb", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn", "dpmnl", "dpmnl-approx"]
+HORIZONS = ["jdp-linucb", "jdp-smooth", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn", "dpmnl", "dpmnl-approx"]
 
 
 @pytest.mark.parametrize("people", [None, 100])

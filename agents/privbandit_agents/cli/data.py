@@ -125,14 +125,7 @@ def download(name: str) -> None:
         )
     with interruptible(f"data get {name}"), usage_errors("data get"):
         packaged.get(name, lambda line: print(line, flush=True))
-    tell([f"{packaged.SHEETS[name].title} {packaged.SHEETS[name].flaws}.", *uses(name)])
-
-
-def uses(name: str) -> Iterator[str]:
-    """Yield how a data set is used, as lines to copy."""
-    sheet = packaged.SHEETS[name]
-    paths = {file: packaged.place(name, file) for file in sheet.files}
-    yield sheet.use.format_map(paths) if sheet.use else f'gym.make("{packaged.KINDS[sheet.kind]}", source="{name}")'
+    tell([f"{packaged.SHEETS[name].title} {packaged.SHEETS[name].flaws}.", packaged.use(name)])
 
 
 def prepare_expedia(path: Path, out: Path | None, max_hotels: int, min_items: int, ridge: float) -> None:

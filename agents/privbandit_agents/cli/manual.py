@@ -185,13 +185,12 @@ def target_page(name: str) -> Page:
 
 def data_page(name: str) -> Page:
     """Yield where a data set comes from, and how to get it."""
-    from privbandit_agents.cli.data import uses
     from privbandit_envs.datasets import packaged, tables
 
     if name in packaged.SHEETS:
         sheet = packaged.SHEETS[name]
         yield from head(name, sheet.title)
-        yield from facts(dataset_facts(name) | sheet.facts | {"use": next(uses(name))})
+        yield from facts(dataset_facts(name) | sheet.facts | {"use": packaged.use(name)})
         return
     yield from head(name, tables.SOURCES[name].title)
     use = f'gymnasium.make("privbandit/Classification-v0", source="{name}")'

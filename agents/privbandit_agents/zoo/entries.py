@@ -201,7 +201,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "ldp-clicks": ours(
         "local.linear.ldp_clicks:LDPClicks",
-        "arms that share a context: a first share of users get public arms",
+        "arms that share a context: first users get public arms",
         ("labels", "clicks", "smooth"),
         Promised("local", "exact", secure=True),
     ),
@@ -331,10 +331,11 @@ AGENTS: dict[str, Entry] = {
     ),
     "jdp-smooth": ours(
         "joint.smooth.jdp_smooth:JDPSmooth",
-        "kernel regression on a private histogram, for rewards that bend, jointly private",
+        "regression on a private histogram",
         ("labels", "clicks", "smooth"),
         Promised("joint", "exact", secure=True),
         audit="games.joint:FirstRelease",
+        runs=12_000,
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

@@ -21,7 +21,7 @@ figures: [{name: curve}]
 statements: [{says: It learns., where: here, measure: {mean: {agent: linucb, y: ratio}}, at_most: 2}]
 """
 COMMANDS: dict[str, list[str]] = {
-    "run": ["run", *SMALL, "--agent", "uniform", "--users", "40", "--out", "out"],
+    "run": ["run", *SMALL, "--agent", "uniform", "--agent", "jdp-linucb", "--users", "40", "--out", "out"],
     "report": ["report", "out"],
     "frontier": ["frontier", "out"],
     "reproduce": ["reproduce", "small.yaml", "--out", "out"],

@@ -31,7 +31,8 @@ def farthest_mean(p: Floats, bound: Floats) -> Floats:
     # two bounds from above: Pinsker's, and the divergence without what q saves in its first term
     entropy = np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0)
     left = np.maximum(1 - p, 1e-300)
-    q = np.minimum(p + np.sqrt(bound / 2), 1 - left * np.exp(-(bound - entropy) / left))
+    with np.errstate(over="ignore", under="ignore"):
+        q = np.minimum(p + np.sqrt(bound / 2), 1 - left * np.exp(-(bound - entropy) / left))
     # the divergence is convex in q, so Newton's steps come down to the largest mean and never pass it
     for _ in range(30):
         inner = (q > p) & (q < 1)

@@ -32,6 +32,7 @@ PLAYED = {
 }
 """What a setting needs besides."""
 REFUSED = {
+    ("jdp-smooth", "cells"): "above 4,096; take fewer.",
     ("phist", "splits"): "cells, above 4194304; take fewer.",
     ("dp-dqn", "horizon"): "takes horizons up to 100000000",
     ("dpmnl", "horizon"): "keeps every choice",

@@ -30,7 +30,7 @@ class Config(GaussianSettings, LateSettings):
     Attributes:
         horizon: number of users T, fixed in advance; default: the environment's.
         counter: as in ``jdp-linucb``.
-        cells: parts of each feature's range; None: 6 of one, 4 of two, and 5 if there are more features.
+        cells: parts of each feature's range, 4096 cells in all at most; None: 6 of one feature, 4 of two, 5 of more.
         length: of the kernel, as a share of a feature's range.
         bonus_scale: standard deviations of a cell's mean that are added to it, >= 0.
         growth: an epoch ends, and the policy changes, when the number of users has grown by this factor, > 1.
@@ -112,6 +112,8 @@ class JDPSmooth(SummedRecords[Config]):
         self.along = config.cells or CELLS.get(features, 5)
         self.parts = 1 if features in CELLS else features
         self.places = self.along**features if self.parts == 1 else self.along
+        if self.parts * self.places > 4096:
+            raise ValueError(f"cells={config.cells} makes {self.parts * self.places:,} cells, above 4,096; take fewer.")
         self.prior = self.covariance()
         super().begin()
         self.release = np.zeros((self.parts * self.places, 2, self.models))

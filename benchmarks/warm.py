@@ -13,11 +13,12 @@ os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 import csv
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from privbandit_agents import Log, make, play
+from privbandit_agents import Log, log, make, play
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import field_names
 
@@ -46,24 +47,14 @@ OLD, USERS, SEEDS = 2000, 5000, 8
 
 def old(env_id: str, settings: dict[str, Any], seed: int) -> Log:
     """Return a log of uniform play."""
-    env = gym.make(env_id, horizon=OLD, **settings)
-    context, _ = env.reset(seed=seed)
-    agent = make("uniform", env, seed=1000 + seed)
-    rows = []
-    for _ in range(OLD):
-        action = agent.select_action(context)
-        after, _, _, _, info = env.step(action)
-        rows.append((context, action, info["feedback"]))
-        context = after
-    contexts, actions, feedback = (np.array(part) for part in zip(*rows, strict=True))
-    rewards = feedback.astype(float)
-    return Log(contexts, actions, rewards, np.full(OLD, 0.5), feedback, np.zeros(OLD))
+    env = gym.make(env_id, horizon=OLD, **settings).unwrapped
+    return log(env, make("uniform", env, seed=1000 + seed), OLD, seed=seed)
 
 
-def regret(name: str, env_id: str, settings: dict[str, Any], seed: int, log: Log | None) -> float:
+def regret(name: str, env_id: str, settings: dict[str, Any], seed: int, warm: Log | None) -> float:
     env = gym.make(env_id, horizon=USERS, **settings)
     chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
-    agent = make(name, env, seed=seed, warm=log, **chosen)
+    agent = make(name, env, seed=seed, warm=warm, **chosen)
     return float(play(env, agent, USERS, seed=seed, checkpoints=[USERS]).regret[-1])
 
 
@@ -75,12 +66,10 @@ def main() -> int:
         for name in names:
             sums = np.zeros(3)
             for seed in range(SEEDS):
-                log = old(env_id, settings, seed)
+                known = old(env_id, settings, seed)
                 wrong = np.random.default_rng(seed).permutation(OLD)
-                misleading = Log(
-                    log.contexts, log.actions, log.rewards[wrong], log.propensities, log.feedback[wrong], log.errors
-                )
-                sums += [regret(name, env_id, settings, seed, one) for one in (None, log, misleading)]
+                misleading = replace(known, rewards=known.rewards[wrong], feedback=known.feedback[wrong])
+                sums += [regret(name, env_id, settings, seed, one) for one in (None, known, misleading)]
             row = [f"{sums[0] / SEEDS:.0f}", f"{sums[1] / sums[0]:.2f}", f"{sums[2] / sums[0]:.2f}"]
             table.writerow([world, name, *row])
             sys.stdout.flush()

@@ -1,11 +1,12 @@
 """A warm start: the people of an old log are an agent's first users."""
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import Log, make, play
+from privbandit_agents import Log, log, make, play
 
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "jdp-linucb": ("privbandit/Linear-v0", {"n_arms": 5, "dim": 4}),
@@ -15,17 +16,8 @@ OLD, USERS = 1000, 1500
 
 
 def logged(env_id: str, settings: dict[str, Any], seed: int, people: Any = None) -> Log:
-    env = gym.make(env_id, horizon=OLD, **settings)
-    context, _ = env.reset(seed=seed)
-    agent, rows = make("uniform", env, seed=99), []
-    for _ in range(OLD):
-        action = agent.select_action(context)
-        after, _, _, _, info = env.step(action)
-        rows.append((context, action, info["feedback"]))
-        context = after
-    contexts, actions, feedback = (np.array(part) for part in zip(*rows, strict=True))
-    ones = np.full(OLD, 0.5)
-    return Log(contexts, actions, feedback.astype(float), ones, feedback, np.zeros(OLD), people=people)
+    env: Any = gym.make(env_id, horizon=OLD, **settings).unwrapped
+    return replace(log(env, make("uniform", env, seed=99), OLD, seed=seed), people=people)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -34,19 +26,19 @@ def test_a_joint_agent_starts_where_the_log_ends(name: str) -> None:
     cold = warm = 0.0
     for seed in range(3):
         env = gym.make(env_id, horizon=USERS, **settings)
-        log = logged(env_id, settings, seed)
+        old = logged(env_id, settings, seed)
         cold += play(env, make(name, env, seed=seed), USERS, seed=seed).regret[-1]
-        warm += play(env, make(name, env, seed=seed, warm=log), USERS, seed=seed).regret[-1]
+        warm += play(env, make(name, env, seed=seed, warm=old), USERS, seed=seed).regret[-1]
     assert warm <= 0.6 * cold
 
 
 def test_the_log_s_people_are_users_like_others() -> None:
     """The agent is the one that served them itself: horizon, ledger, sums and noise."""
     env_id, settings = WORLDS["jdp-linucb"]
-    env, log = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
-    agent: Any = make("jdp-linucb", env, seed=3, warm=log)
+    env, old = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
+    agent: Any = make("jdp-linucb", env, seed=3, warm=old)
     longer: Any = make("jdp-linucb", env, seed=3, horizon=OLD + USERS)
-    for row in zip(log.contexts, log.actions, log.feedback, strict=True):
+    for row in zip(old.contexts, old.actions, old.feedback, strict=True):
         longer.update(*row)
     assert agent.config == longer.config and agent.guarantee == longer.guarantee
     assert agent.ledger.releases == longer.ledger.releases
@@ -55,9 +47,9 @@ def test_the_log_s_people_are_users_like_others() -> None:
 
 def test_a_horizon_of_yours_stays() -> None:
     env_id, settings = WORLDS["jdp-linucb"]
-    env, log = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
-    assert make("jdp-linucb", env, warm=log, horizon=9000).config.horizon == 9000
-    assert make("jdp-linucb", env, warm=log).config.horizon == OLD + USERS
+    env, old = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
+    assert make("jdp-linucb", env, warm=old, horizon=9000).config.horizon == 9000
+    assert make("jdp-linucb", env, warm=old).config.horizon == OLD + USERS
 
 
 def test_a_person_of_the_log_counts_once() -> None:
@@ -65,8 +57,8 @@ def test_a_person_of_the_log_counts_once() -> None:
     env = gym.make(env_id, horizon=USERS, **settings)
     twice: Any = make("jdp-linucb", env, seed=3, people=3000, warm=logged(env_id, settings, 0, np.arange(OLD) // 2))
     alone: Any = make("jdp-linucb", env, seed=3, people=3000, horizon=OLD + USERS)
-    log = logged(env_id, settings, 0)
-    alone.update(log.contexts[::2], log.actions[::2], log.feedback[::2], person=np.arange(OLD // 2))
+    old = logged(env_id, settings, 0)
+    alone.update(old.contexts[::2], old.actions[::2], old.feedback[::2], person=np.arange(OLD // 2))
     assert twice.release == pytest.approx(alone.release, rel=1e-9, abs=1e-12)
 
 

@@ -62,7 +62,7 @@ class Summing:
         return users if self.batches is None else self.batches.release(users)
 
     def begin(self, agent: Agent) -> None:
-        self.epoch = Products(agent.dim + 1, agent.models, partial(self.cleaned, agent))
+        self.epoch = agent.sums(partial(self.cleaned, agent))
 
     def cleaned(self, agent: Agent, rows: Array) -> Array:
         """Return rows as they are added up."""

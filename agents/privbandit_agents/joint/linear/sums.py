@@ -1,6 +1,7 @@
 """A curator's sums, and when they are released: a statistic of records, and the protocol of its schedule."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from privbandit_agents.base.arms import ArmModels, optimistic_scorers, ridge_width
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
-from privbandit_agents.base.rows import blocks
+from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import (
@@ -94,6 +95,10 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
     def moved(self) -> float:
         """How far replacing one record moves the exact sum of terms, in the l2 norm."""
         return SENSITIVITY
+
+    def sums(self, clean: Callable[[Array], Array]) -> Any:
+        """Return what adds up rows z, each to its model, and gives them up: ``clean`` brings rows within bounds."""
+        return Products(self.dim + 1, self.models, clean)
 
     def rows(self, features: Array, rewards: Array, models: Array | int) -> Array:
         """Return z of n records, shape (n, d + 1), before they are ``clipped``."""

@@ -4,6 +4,7 @@ The project's own. The noise of a histogram does not depend on its number of cel
 need noise in n^2 places.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,29 +53,17 @@ class Histogram:
     def __init__(self, arms: int, cells: int) -> None:
         self.totals = np.zeros((arms, cells, 2))
 
-    def add(self, cells: Array, rewards: Array, arms: Array) -> None:
-        """Add users by their cells (n, parts), rewards (n,) and arms (n,); one whose reward is NaN counts nowhere."""
-        told = np.isfinite(rewards)
-        cells, arms = cells[told], arms[told]
-        y = np.round(rewards[told] * GRID) / GRID - 0.5
+    def add(self, rows: Array, arms: Array) -> None:
+        """Add users by their cells and reward, shape (n, parts + 1), and arms (n,); one with NaN counts nowhere."""
+        told = np.isfinite(rows[:, -1])
+        cells, arms = rows[told, :-1].astype(np.intp), arms[told]
+        y = np.round(rows[told, -1] * GRID) / GRID - 0.5
         for column, added in enumerate((np.full_like(y, 0.5), y)):
             np.add.at(self.totals[..., column], (arms[:, None], cells), added[:, None])
 
     def take(self) -> Array:
         taken, self.totals = self.totals, np.zeros_like(self.totals)
         return taken
-
-
-class OfCells(Epochs):
-    """``Epochs`` of histograms."""
-
-    epoch: Histogram  # type: ignore[assignment]
-
-    def begin(self, agent: "JDPSmooth") -> None:  # type: ignore[override]
-        self.epoch = Histogram(agent.models, agent.parts * agent.places)
-
-    def add(self, agent: "JDPSmooth", features: Array, rewards: Array, models: Array) -> None:  # type: ignore[override]
-        self.epoch.add(features, rewards, models)
 
 
 class JDPSmooth(SummedRecords[Config]):
@@ -113,14 +102,18 @@ class JDPSmooth(SummedRecords[Config]):
         self.parts = 1 if features in CELLS else features
         self.places = self.along**features if self.parts == 1 else self.along
         if self.parts * self.places > 4096:
-            raise ValueError(f"cells={config.cells} makes {self.parts * self.places:,} cells, above 4,096; take fewer.")
+            made = self.parts * self.places
+            raise ValueError(f"cells={self.along} a feature makes {made:,} cells, above 4,096; take fewer.")
         self.prior = self.covariance()
         super().begin()
         self.release = np.zeros((self.parts * self.places, 2, self.models))
         self.release[:, 1] = 0.25 / self.parts
 
     def scheduled(self) -> Schedule:
-        return OfCells(self, self.config.horizon or 100_000)  # type: ignore[return-value]
+        return Epochs(self, self.config.horizon or 100_000)
+
+    def sums(self, clean: Callable[[Array], Array]) -> Histogram:
+        return Histogram(self.models, self.parts * self.places)
 
     @property
     def counted(self) -> int:

@@ -39,7 +39,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         {"source": "digits-binary"},
         ("linucb", "auto-joint", "auto-local"),
     ),
-    "Bandit-v0": ("privbandit/Bandit-v0", {"n_arms": 8}, ("ucb1", "linucb", "auto-local")),
+    "Bandit-v0": ("privbandit/Bandit-v0", {"n_arms": 8}, ("ucb1", "linucb")),
     "SparseLinear-v0": ("privbandit/SparseLinear-v0", {"dim": 60, "sparsity": 3}, ("auto-joint", "auto-local")),
 }
 OLD, USERS, SEEDS = 2000, 5000, 8

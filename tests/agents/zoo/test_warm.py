@@ -66,6 +66,7 @@ def test_a_person_of_the_log_counts_once() -> None:
     ("name", "env_id", "message"),
     [
         ("dp-se", "privbandit/Bandit-v0", "dp-se learns from arms that it chose itself"),
+        ("ldp-ucb", "privbandit/Bandit-v0", "ldp-ucb learns from arms that it chose itself"),
         ("ldp-clicks", "privbandit/Clicks-v0", "ldp-clicks learns from arms that it chose itself"),
         ("jdp-linucb", "privbandit/Linear-v0", r"the log has contexts of shape \(5, 4\); jdp-linucb plays \(5, 7\)"),
     ],

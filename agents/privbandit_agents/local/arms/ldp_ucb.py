@@ -66,6 +66,7 @@ class LDPUCB(MomentAgent[Config]):
     proof = "docs/privacy/finite-arms.md"
     plays = staticmethod(no_context)
     asks_anew = True  # reports are about the arm of this run
+    learns_logs = False
 
     def begin(self) -> None:
         super().begin()

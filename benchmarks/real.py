@@ -153,11 +153,10 @@ def bts(table: Any) -> None:
         contexts, shares = np.column_stack([np.eye(3)[where], visitors]), raw["propensity_score"].to_numpy()
         log = Log(contexts, raw["item_id"].to_numpy(), clicks, shares, clicks, np.zeros(len(clicks)), about)
         own = shown["click"].to_numpy().astype(float)
-        error = own.std(ddof=1) / len(own) ** 0.5
-        write(table, campaign, "its own log", own.mean(), error, own.mean() - 1.96 * error, own.mean() + 1.96 * error, 10_000)
         mean, kept = replay(log, law[where])
-        error = (mean * (1 - mean) / kept) ** 0.5
-        write(table, campaign, "replay", mean, error, mean - 1.96 * error, mean + 1.96 * error, kept)
+        for name, value, rows in (("its own log", own.mean(), len(own)), ("replay", mean, kept)):
+            error = (value * (1 - value) / rows) ** 0.5
+            write(table, campaign, name, value, error, max(value - 1.96 * error, 0), value + 1.96 * error, rows)
         for name, found in {
             "ips": ips(log, law[where]),
             "snips": snips(log, law[where]),

@@ -157,10 +157,11 @@ def with_lift(theta: Floats, visitors: Floats, lift: float, rate: float) -> Floa
     scores = known @ theta[:, :-1].T + theta[:, -1]
 
     def base(spread: float) -> float:
+        def over(b: float) -> float:
+            return float(share @ scipy.special.expit(spread * scores + b).mean(axis=1) - rate)
+
         far = 40.0 + spread * float(np.abs(scores).max())
-        return float(
-            scipy.optimize.brentq(lambda b: share @ scipy.special.expit(spread * scores + b).mean(axis=1) - rate, -far, far)
-        )
+        return float(scipy.optimize.brentq(over, -far, far))
 
     def gain(spread: float) -> float:
         return float(share @ scipy.special.expit(spread * scores + base(spread)).max(axis=1) - lift * rate)

@@ -42,8 +42,8 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
     """Pick out the offered items; no user's result depends on the records of others.
 
     Any record will do: in a set of more than ``capacity`` items the first ones count, a purchase outside the set counts
-    as none, and offered features with NaN or infinity count as items of zeros, none of them bought. An item that is sent
-    as zeros is one that the user cannot have: it was not on offer.
+    as none, and offered features with NaN or infinity count as items of zeros, none of them bought. An item of zeros
+    is one that the user cannot have: it was not on offer.
 
     Args:
         contexts: shape (n, N, d + 1), the revenue in the last column.

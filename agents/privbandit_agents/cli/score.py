@@ -223,7 +223,7 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return the plan of a reference: every own task that it can play; short ones of a network that learns each user."""
+    """Return the plan of a reference: own tasks that it can play; of a network that learns each user short ones."""
     own = suite.own
     parts = [part for part in suite.plays(name, suite.budgets, suite.seeds) if part[0].name in own]
     if ".rl.learners" in find(name).agent:

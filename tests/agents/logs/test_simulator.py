@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from privbandit_agents import Log, check_simulator, dr, from_log, make, play, replay
+from privbandit_agents import Log, check_simulator, dr, from_log, ips, make, play, replay
 from privbandit_agents.cli.cost import Row, cost, difference, predicted
 from privbandit_agents.experiments.results.statistics import Interval
 from privbandit_agents.experiments.usage import UsageError

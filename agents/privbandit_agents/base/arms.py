@@ -138,8 +138,8 @@ def optimistic_scorer(roots: Floats, thetas: Floats, width: float) -> Floats:
         Shape (d, models (d + 1)).
     """
     scorers = np.empty((roots.shape[-1], *thetas.shape[:-1], roots.shape[-1] + 1))
-    np.multiply(width, np.moveaxis(roots, -1, 0), out=scorers[..., :-1])
-    scorers[..., -1] = np.moveaxis(thetas, -1, 0)
+    np.multiply(width, roots.transpose(-1, *range(roots.ndim - 1)), out=scorers[..., :-1])
+    scorers[..., -1] = thetas.T
     return scorers.reshape(len(scorers), -1)
 
 

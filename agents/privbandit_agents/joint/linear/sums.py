@@ -9,7 +9,7 @@ import numpy as np
 from privbandit_agents.base.arms import ArmModels, optimistic_scorer, ridge_width
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
-from privbandit_agents.base.rows import Products, blocks
+from privbandit_agents.base.rows import Products, blocks, keep_pages
 from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import (
@@ -73,6 +73,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
 
     def begin(self) -> None:
         self.dim, self.users = self.width, 0
+        keep_pages(self.counted)
         self.rho, self.ledger = self.config.concentrated(), self.config.ledger()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.schedule = self.scheduled()

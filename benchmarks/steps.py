@@ -144,9 +144,9 @@ def cost(case: tuple[str, int, int]) -> Cost:
 
 def draw(run: Steps) -> float:
     """Return the CPU seconds of drawing as many normals as a report of the agent's devices has numbers."""
-    agent = run.agent
-    if not (isinstance(agent, Devices) and hasattr(agent, "randomize")):
+    if not isinstance(run.agent, Devices):
         return 0.0
+    agent: Any = run.agent
     contexts = np.asarray(run.context)[None]
     records = agent.records_of(contexts, np.asarray(agent.select_action(contexts)), np.ones(1))
     size, rng = numbers(agent.randomize(*records)).size, np.random.default_rng(0)

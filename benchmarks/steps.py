@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +29,13 @@ from privbandit_envs.datasets.dataset import Dataset
 
 RECORDED = Path(__file__).parents[1] / "docs" / "measured" / "step-loop.csv"
 HORIZONS = (10**4, 10**6)
-FIRST, LATER, TURN = 500, 2000, 50
+FIRST, LATER, TURN = 500, 1000, 50
 """Users who are the first; who came before the later ones; and who are served before another agent's turn."""
-SECONDS = 4.0
+SECONDS = 2.0
 """CPU time after which no further users are timed."""
 LAYERED = ("lplr", "lpct", "lpct-prune", "lpct-p", "lpct-r", "lpdt", "phist", "smooth-ldp", "jdp-smooth", "kernel-ldp")
-MOST, MOST_LAYERED, MOST_DRAWS, MOST_BY_HORIZON = 8.0, 12.0, 1.6, 1.3
-"""Of the unit's time; of that of drawing a report's numbers, where this alone is more; of the shorter horizon's."""
+MOST, MOST_LAYERED, MOST_DRAWS, MOST_BY_HORIZON, MOST_MEMORY = 8.0, 12.0, 1.6, 1.3, 300
+"""Of the unit's time; of that of drawing a report's numbers, where this is more; of the shorter horizon's; and MiB."""
 
 
 class World(NamedTuple):
@@ -153,43 +154,38 @@ def draw(run: Steps) -> float:
     return least(lambda: timed(lambda: rng.standard_normal(size)), repeats=9)
 
 
-def envelope(options: Options) -> Iterator[Row]:
-    """Measure all private agents in all worlds, at both horizons; then how they grow, and what grew since recorded."""
-    worlds = [at for at, world in enumerate(WORLDS) if not (options.quick and str(world) in LARGE)]
+def envelope(family: str, options: Options) -> Iterator[Row]:
+    """Measure all private agents in the worlds of a family; then how they grow, and what grew since recorded."""
+    worlds = [at for at, world in enumerate(WORLDS) if world.family == family]
+    worlds = [at for at in worlds if not (options.quick and str(WORLDS[at]) in LARGE)]
+    made = {at: gym.make(FAMILIES[family], horizon=HORIZONS[0], **WORLDS[at].settings) for at in worlds}
     horizons = HORIZONS[:1] if options.quick else HORIZONS
     recorded = {(row["world"], row["agent"]): row for row in csv.DictReader(RECORDED.open())}
     grew = [(0.0, "nothing")]
     for name in (name for name, entry in AGENTS.items() if entry.notion not in ("", "none") and "auto" not in name):
         most = MOST_LAYERED if name in LAYERED else MOST
-        found = dict[tuple[int, int], Cost]()
-        for at in worlds:
-            world = WORLDS[at]
-            if not can_play(name, gym.make(FAMILIES[world.family], horizon=HORIZONS[0], **world.settings)):
-                continue
-            for horizon in horizons:
-                with multiprocessing.get_context("fork").Pool(1) as alone:  # so that its memory is its own
-                    made = found[at, horizon] = alone.apply(cost, ((name, at, horizon),))
-                for part in ("first", "later"):
-                    seconds, unit = getattr(made, part), getattr(made, f"unit_{part}")
-                    drawn = made.draw / unit
-                    bound = max(most, MOST_DRAWS * drawn)
-                    words = f"of {unit_of(world)}, {1e6 * seconds:.0f} us a user"
-                    if drawn > 1:
-                        words += f", {seconds / made.draw:.2f} of its report's draw"
-                    what = f"{name}, {world}, T = {horizon:.0e}, {part} users".replace("e+0", "e")
-                    yield Row(what, seconds / unit, words, at_most=bound)
-                    if (row := recorded.get((str(world), f"`{name}`"))) and horizon == HORIZONS[0]:
-                        more = seconds / unit / float(row[f"{part} users"].split()[0])
-                        grew.append((more, f"{name}, {world}, {part} users"))
-                yield Row(
-                    f"{name}, {world}, T = {horizon:.0e}, memory".replace("e+0", "e"), made.memory, "MiB", at_most=300
-                )
-            if len(horizons) == 2:
-                ratio = found[at, horizons[1]].later / found[at, horizons[0]].later
-                exponent = math.log(ratio) / math.log(horizons[1] / horizons[0])
+        found = dict[int, list[Cost]]()
+        for at, horizon in ((at, horizon) for at in worlds if can_play(name, made[at]) for horizon in horizons):
+            with multiprocessing.get_context("fork").Pool(1) as alone:  # so that its memory is its own
+                one = alone.apply(cost, ((name, at, horizon),))
+            found.setdefault(at, []).append(one)
+            here = f"{name}, {WORLDS[at]}, T = 10^{math.log10(horizon):.0f}"
+            for part in ("first", "later"):
+                seconds, unit = getattr(one, part), getattr(one, f"unit_{part}")
+                words = f"of {unit_of(WORLDS[at])}, {1e6 * seconds:.0f} us a user"
+                if (drawn := one.draw / unit) > 1:
+                    words += f", {seconds / one.draw:.2f} of its report's draw"
+                yield Row(f"{here}, {part} users", seconds / unit, words, at_most=max(most, MOST_DRAWS * drawn))
+                if (row := recorded.get((str(WORLDS[at]), f"`{name}`"))) and horizon == HORIZONS[0]:
+                    grew.append((seconds / unit / float(row[f"{part} users"]), f"{here}, {part} users"))
+            yield Row(f"{here}, memory", one.memory, "MiB", at_most=MOST_MEMORY)
+        for at, (short, *long) in found.items():
+            for cost_of in long:
+                exponent = math.log(cost_of.later / short.later) / math.log(HORIZONS[1] / HORIZONS[0])
                 words = f"times, exponent {exponent:.2f} of T"
-                yield Row(f"{name}, {world}, T = 1e6 over 1e4", ratio, words, at_most=MOST_BY_HORIZON)
-        yield from exponents(name, {at: made.later for (at, T), made in found.items() if T == horizons[0]})
+                ratio = cost_of.later / short.later
+                yield Row(f"{name}, {WORLDS[at]}, T = 10^6 over 10^4", ratio, words, at_most=MOST_BY_HORIZON)
+        yield from exponents(name, {at: costs[0].later for at, costs in found.items()})
     yield Row(f"grew most since {RECORDED.name}: {max(grew)[1]}", max(grew)[0], "times what was recorded")
 
 
@@ -206,4 +202,4 @@ def exponents(name: str, found: Mapping[int, float]) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, {"envelope": envelope}))
+    sys.exit(main(__doc__, {family: partial(envelope, family) for family in FAMILIES}))

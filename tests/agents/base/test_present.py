@@ -22,7 +22,7 @@ from privbandit_envs.changing.masks import stand_ins
 LINEAR, LABELS = "privbandit/Linear-v0", "privbandit/Classification-v0"
 WORLDS: list[dict[str, Any]] = [
     {"id": LINEAR, "n_arms": 5, "dim": 3},
-    {"id": LABELS, "source": "digits"},
+    {"id": LABELS, "source": "wine"},
     {"id": LABELS},
 ]
 
@@ -191,6 +191,7 @@ def test_agents_of_reinforcement_learning_play_too(name: str, world: str) -> Non
     assert play(env, make(name, env, seed=0), 256, seed=0).regret[-1] > 0
 
 
+@pytest.mark.wide
 def test_maskable_algorithms_find_the_masks() -> None:
     pytest.importorskip("stable_baselines3")
     from privbandit_agents.baselines.rl import to_sb3

@@ -205,7 +205,7 @@ def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tup
         shift: >= 0.
 
     Returns:
-        R lower triangular, shape (d, d) or (models, d, d); theta, (d,) or (models, d); and lambda, of all models.
+        R, shape (d, d) or (models, d, d); theta, (d,) or (models, d); and lambda, of all models.
     """
     added = 1 + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
     a = smat(packed[..., dim:] / WEIGHT) + added * np.eye(dim)
@@ -233,7 +233,7 @@ def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Fl
             return inverse, dpotrs(root, moment, lower=1)[0]
     values, vectors = np.linalg.eigh(a)
     values = np.maximum(values, least)
-    return inverse_root((vectors * values) @ vectors.T), vectors @ (vectors.T @ moment / values)
+    return (vectors / np.sqrt(values)).T, vectors @ (vectors.T @ moment / values)
 
 
 @dataclass(frozen=True)

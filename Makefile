@@ -95,6 +95,7 @@ docs: $(VENV)-docs/.made  ## build the documentation into site/; python -m http.
 
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce envelope-linear, ...
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/privacy.py

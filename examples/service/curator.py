@@ -67,6 +67,13 @@ class Reward(Body):
     reward: float = Field(allow_inf_nan=False)
 
 
+class Arms(Body):
+    """Names of arms that come, and of arms that go for good."""
+
+    add: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
+    retire: list[str] = []
+
+
 class Plan:
     """What ``privbandit cost`` has priced: a schema, the names of arms, the rewards' range, and the agent.
 
@@ -82,9 +89,9 @@ class Plan:
         if first["unit"] != "visit":
             raise ValueError(f"the budget of {path} is for a {first['unit']}; this service knows visits alone.")
         self.digest = hashlib.sha256(content).hexdigest()
-        self.encoding, self.arms, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
+        self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
-        self.asked |= {"arms": len(self.arms), "dim": len(self.encoding.names)}
+        self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names)}
 
     def context(self, row: dict[str, Any]) -> np.ndarray:
         return self.encoding.row(row).astype(np.float32)
@@ -103,10 +110,12 @@ class Curator:
         epsilon: float,
         shadow: bool,
         plan: Plan | None = None,
+        room: int | None = None,
     ):
+        self.names = [str(arm) for arm in range(arms)] if plan is None else [*plan.names]
         self.plan, (self.low, self.high) = plan, (0.0, 1.0) if plan is None else plan.range
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder, self.arms, self.horizon, self.shadow = folder, arms, horizon, shadow
+        self.folder, self.arms, self.horizon, self.shadow = folder, max(arms, room or 0), horizon, shadow
         self.lock, self.failed = threading.Lock(), False
         self.uniform = np.random.default_rng()  # draws the arms of a shadow run, which are no secret
         # the system releases the lock when the process ends, however it ends
@@ -140,6 +149,8 @@ class Curator:
             self.agent: Any = load(newest, env)
         else:
             self.agent = make(name, env, epsilon=epsilon, horizon=self.horizon, noise="secure")
+            if self.arms > len(self.names):
+                self.agent.add_arms(self.names)
             if not promised:
                 self.db.execute("INSERT INTO promise VALUES (?)", (json.dumps(asked),))
             self.enter(0, 0, self.agent.guarantee.words)
@@ -225,11 +236,31 @@ class Curator:
     def decide(self, context: np.ndarray) -> dict[str, Any]:
         """Choose for a user, and keep context and action until the reward comes."""
         wanted = int(self.agent.select_action(context))
-        action = int(self.uniform.integers(self.arms)) if self.shadow else wanted
-        row = (context.tobytes(), action, wanted, 1 / self.arms if self.shadow else 1.0)
+        there = [arm for arm, state in enumerate(self.states.values()) if state == "active"]
+        action = int(self.uniform.choice(there)) if self.shadow else wanted
+        row = (context.tobytes(), action, wanted, 1 / len(there) if self.shadow else 1.0)
         new = self.db.execute("INSERT INTO decisions (context, action, wanted, probability) VALUES (?, ?, ?, ?)", row)
-        named = {} if self.plan is None else {"arm": self.plan.arms[action]}
-        return {"decision": int(new.lastrowid or 0), "action": action} | named
+        return {"decision": int(new.lastrowid or 0), "action": action, "arm": [*self.states][action]}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The names and states of arms, in the order of their numbers."""
+        return dict(self.agent.arm_states) or dict.fromkeys(self.names, "active")
+
+    def change(self, add: list[str], retire: list[str]) -> None:
+        """Let arms come and go; they do when the agent is saved, and neither or both if the process dies before."""
+        before = self.agent.arm_states
+        try:
+            if not before:
+                self.agent.add_arms(self.names)
+            if add:
+                self.agent.add_arms(add)
+            if retire:
+                self.agent.retire_arms(retire)
+        except (ValueError, TypeError) as error:
+            self.agent.arm_states = before
+            raise HTTPException(409, str(error)) from None
+        self.save()
 
     def reward(self, decision: int, reward: float) -> None:
         """Take in the reward of a decision; the same reward once more changes nothing."""
@@ -320,6 +351,36 @@ def service(curator: Curator) -> FastAPI:
         with curator.door():
             return curator.decide(x)
 
+    @app.post("/arms")
+    async def change(given: Arms) -> dict[str, str]:
+        with curator.door():
+            curator.change(given.add, given.retire)
+            return curator.states
+
+    @app.get("/health")
+    async def health() -> dict[str, int]:
+        with curator.door():
+            return {"records": curator.learned}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Numbers that are private already, as Prometheus reads them."""
+        with curator.door():
+            (decisions,), (entries,) = (
+                curator.db.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("decisions", "ledger")
+            )
+            states = [*curator.states.values()]
+        gauges = {"horizon_records": curator.horizon, "saved_records": curator.saved}
+        gauges |= {f"arms_{state}": states.count(state) for state in ("active", "retired")}
+        counters = {"decisions_total": decisions, "records_total": curator.learned, "ledger_entries_total": entries}
+        kinds = [("counter", counters), ("gauge", gauges)]
+        lines = (
+            f"# TYPE privbandit_{name} {kind}\nprivbandit_{name} {value}\n"
+            for kind, numbers in kinds
+            for name, value in numbers.items()
+        )
+        return Response("".join(lines), media_type="text/plain; version=0.0.4")
+
     @app.post("/rewards")
     async def reward(given: Reward) -> dict[str, int]:
         if not curator.low <= given.reward <= curator.high:
@@ -367,21 +428,23 @@ def main() -> None:
     parser.add_argument("--deploy", type=Path, help="What privbandit cost --schema has written.")
     parser.add_argument("--arms", type=int)
     parser.add_argument("--dim", type=int)
+    parser.add_argument("--room", type=int, help="How many arms will ever come, if more than at the beginning.")
     parser.add_argument("--horizon", type=int, help="Most records that will ever come.")
     parser.add_argument("--agent", default="auto-joint", help="auto-joint, or ldp-clicks for devices of their own.")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--shadow", action="store_true", help="Act uniformly, log what the agent wanted, and learn.")
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())
-    port, deploy, name = asked.pop("port"), asked.pop("deploy"), asked.pop("agent")
-    if deploy is None and None in asked.values():
+    deploy, name, (host, port) = asked.pop("deploy"), asked.pop("agent"), (asked.pop("host"), asked.pop("port"))
+    if deploy is None and None in (asked["arms"], asked["dim"], asked["horizon"]):
         parser.error("give --deploy, or --arms, --dim and --horizon")
     try:
         plan = None if deploy is None else Plan(deploy)
         curator = Curator(**{"name": name, **asked, **(plan.asked if plan else {})}, plan=plan)
     except (ValueError, TypeError, *FAILED) as error:
         parser.exit(2, f"{error}\n")
-    uvicorn.run(service(curator), host="127.0.0.1", port=port, log_level="warning", access_log=False)
+    uvicorn.run(service(curator), host=host, port=port, log_level="warning", access_log=False)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ was never seen, and is made again with fresh noise for the entry that stands alr
 """
 
 import argparse
-import hashlib
 import io
 import json
 import sqlite3
@@ -33,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_envs.tables import Encoding, Schema
+from privbandit_envs.tables.encoding import named
 
 REPORTS_A_FILE = 200  # a local agent is saved whenever that many reports have come
 LARGEST_BODY = 2**20  # bytes
@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS promise (asked TEXT);
 CREATE TABLE IF NOT EXISTS decisions (
     id INTEGER PRIMARY KEY, context BLOB, action INTEGER, wanted INTEGER, probability REAL);
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, decision INTEGER UNIQUE, reward REAL, report BLOB);
+CREATE TABLE IF NOT EXISTS coordinates (place INTEGER PRIMARY KEY, name TEXT UNIQUE, scale TEXT);
 CREATE TABLE IF NOT EXISTS aside (record INTEGER PRIMARY KEY, why TEXT);
 CREATE TABLE IF NOT EXISTS ledger (records INTEGER, place INTEGER, entry TEXT, PRIMARY KEY (records, place));
 """
@@ -82,19 +83,42 @@ class Plan:
     """
 
     def __init__(self, path: Path):
-        content = path.read_bytes()
-        kept = json.loads(content)
+        kept = json.loads(path.read_bytes())
         schema, (first, *_) = Schema.of(kept["schema"]), kept["agents"]
         schema.check_public()
         if first["unit"] != "visit":
             raise ValueError(f"the budget of {path} is for a {first['unit']}; this service knows visits alone.")
-        self.digest = hashlib.sha256(content).hexdigest()
         self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
         self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names)}
+        self.places = np.arange(len(self.encoding.names))
 
-    def context(self, row: dict[str, Any]) -> np.ndarray:
-        return self.encoding.row(row).astype(np.float32)
+    def take_places(self, db: sqlite3.Connection, dim: int) -> None:
+        """Give each coordinate its place in the agent's contexts: that of an earlier schema, or the next one.
+
+        Raises:
+            ValueError: a coordinate has other bounds than before, or there is no place left.
+        """
+        for field in self.encoding.fields:
+            ends = field.constraints.minimum, field.constraints.maximum, field.use.fill
+            scale = "" if field.type == "string" else json.dumps([field.type, *ends])
+            for name in named(field):
+                stands = db.execute("SELECT scale FROM coordinates WHERE name = ?", (name,)).fetchone()
+                if stands is not None and stands[0] != scale:
+                    raise ValueError(f"{name} was {stands[0]} and is {scale}; give a column with new bounds a new name.")
+                if stands is None:
+                    place = db.execute("SELECT count(*) FROM coordinates").fetchone()[0]
+                    if place == dim:
+                        raise ValueError(f"{name} finds no place: the agent was made for {dim}, by --columns.")
+                    db.execute("INSERT INTO coordinates VALUES (?, ?, ?)", (place, name, scale))
+        placed = dict(db.execute("SELECT name, place FROM coordinates").fetchall())
+        self.places = np.array([placed[name] for name in self.encoding.names])
+
+    def context(self, row: dict[str, Any], dim: int) -> np.ndarray:
+        """Return a row's context; a coordinate that no schema has yet, or this one has no more, is 0."""
+        x = np.zeros(dim, np.float32)
+        x[self.places] = self.encoding.row(row)
+        return x
 
 
 class Curator:
@@ -111,6 +135,7 @@ class Curator:
         shadow: bool,
         plan: Plan | None = None,
         room: int | None = None,
+        columns: int | None = None,
     ):
         self.names = [str(arm) for arm in range(arms)] if plan is None else [*plan.names]
         self.plan, (self.low, self.high) = plan, (0.0, 1.0) if plan is None else plan.range
@@ -125,7 +150,7 @@ class Curator:
         except Timeout:
             raise ValueError(f"another curator serves {folder}; stop it first, or name another folder.") from None
         try:
-            self.open(name, epsilon, dim)
+            self.open(name, epsilon, max(dim, columns or 0))
         except BaseException:
             self.owner.release()
             raise
@@ -138,8 +163,10 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
-        asked |= {"plan": self.plan.digest if self.plan else ""}
+        asked |= {"rewards": [self.low, self.high]}
         promised = self.keep_promise(asked)
+        if self.plan is not None:
+            self.plan.take_places(self.db, dim)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
         env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon)  # it has the spaces
         *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
@@ -175,7 +202,7 @@ class Curator:
         if stands is None and self.db.execute("SELECT 1 FROM decisions").fetchone() is not None:
             raise ValueError(f"{self.folder} does not say what it promises: another program made it.")
         for setting, value in json.loads(stands[0] if stands else "{}").items():
-            if asked[setting] != value:
+            if asked.get(setting, value) != value:
                 other = f"got {asked[setting]}. Name another folder for another promise."
                 raise ValueError(f"{self.folder} promises {setting} = {value}; {other}")
         return stands is not None
@@ -343,7 +370,7 @@ def service(curator: Curator) -> FastAPI:
             try:
                 if user.row is None:
                     raise ValueError("row: the cells of a row, by column, belong here.")
-                x = curator.plan.context(user.row)
+                x = curator.plan.context(user.row, len(curator.nobody))
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
         if local or x.shape != curator.nobody.shape:
@@ -433,6 +460,7 @@ def main() -> None:
     parser.add_argument("--agent", default="auto-joint", help="auto-joint, or ldp-clicks for devices of their own.")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--shadow", action="store_true", help="Act uniformly, log what the agent wanted, and learn.")
+    parser.add_argument("--columns", type=int, help="How many features will ever come, if more than today.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())

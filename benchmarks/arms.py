@@ -47,7 +47,9 @@ def main() -> int:
     table.writerow(["world", "agent", "made anew", "goes on", "goes on over made anew"])
     for world, (_, names) in WORLDS.items():
         for name in names:
-            anew, on = (np.mean([regret(name, world, seed, users) for seed in range(SEEDS)]) for users in (EVERY, USERS))
+            anew, on = (
+                np.mean([regret(name, world, seed, users) for seed in range(SEEDS)]) for users in (EVERY, USERS)
+            )
             table.writerow([world, name, f"{anew:.0f}", f"{on:.0f}", f"{on / anew:.2f}"])
             sys.stdout.flush()
     return 0

@@ -105,7 +105,9 @@ class Plan:
             for name in named(field):
                 stands = db.execute("SELECT scale FROM coordinates WHERE name = ?", (name,)).fetchone()
                 if stands is not None and stands[0] != scale:
-                    raise ValueError(f"{name} was {stands[0]} and is {scale}; give a column with new bounds a new name.")
+                    raise ValueError(
+                        f"{name} was {stands[0]} and is {scale}; give a column with new bounds a new name."
+                    )
                 if stands is None:
                     place = db.execute("SELECT count(*) FROM coordinates").fetchone()[0]
                     if place == dim:

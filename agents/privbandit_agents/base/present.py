@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
 
 from privbandit_agents.base.ties import Told, best
 from privbandit_envs.changing.masks import Masks, masks_of, stand_ins

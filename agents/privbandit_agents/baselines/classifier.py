@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import NEVER, next_change
-from privbandit_agents.base.law import checked
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
+from privbandit_agents.base.law import checked
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings

@@ -179,5 +179,5 @@ def test_a_mask_without_an_active_arm_is_refused() -> None:
 
 @pytest.mark.parametrize("available", [{}, {5: [0]}, {0: []}, {0: [9]}, {0: "ab"}, {0: [0], "0": [1]}, {-1: [0]}])
 def test_a_calendar_that_is_none_is_refused(available: Any) -> None:
-    with pytest.raises(ValueError, match="available must say from user 0 on which of the arms 0, ..., 4 are present"):
+    with pytest.raises(ValueError, match="available must say from user 0 on which of the arms"):
         gym.make(**WORLDS["linear"], available=available)

@@ -120,11 +120,15 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
     newer = again()
     assert newer.agent.users == len(cells) and newer.plan.places.max() == dim
     assert newer.plan.context({"channel": "post", "age": 18.0, "joined": "2024-01-11"}, dim + 1)[dim] == 1
-    same = newer.plan.context(dict(zip(("age", "channel", "joined"), (40.0, "mail", "2024-01-11"), strict=True)), dim + 1)
+    same = newer.plan.context(
+        dict(zip(("age", "channel", "joined"), (40.0, "mail", "2024-01-11"), strict=True)), dim + 1
+    )
     assert np.array_equal(same[:dim], plan.context({"age": 40.0, "channel": "mail", "joined": "2024-01-11"}, dim))
     newer.close()
     levels.insert(0, "fax")
-    with pytest.raises(ValueError, match=rf"channel=fax finds no place: the agent was made for {dim + 1}, by --columns"):
+    with pytest.raises(
+        ValueError, match=rf"channel=fax finds no place: the agent was made for {dim + 1}, by --columns"
+    ):
         again()
     del levels[:2]
     content["schema"]["fields"][0]["constraints"]["maximum"] = 80

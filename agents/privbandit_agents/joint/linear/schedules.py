@@ -102,12 +102,12 @@ class Epochs(Summing):
         return self.aligned(next_change(users, self.growth))
 
     def terms(self, users: int) -> int:
-        """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
+        """Return the number of epochs that end within ``users`` users, or a little more, at least 1: the horizon."""
         end, ended = self.following(0), 0
         while end <= users and ended < 10_000:  # of more epochs there is a bound
             end, ended = self.following(end), ended + 1
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
-        return ended + min(left + 1, users - end + 1) if end <= users else ended
+        return ended + min(left + 1, users - end + 1) if end <= users else max(1, ended)
 
     def longest(self, users: int) -> int:
         """Return a bound on the length of an epoch that ends within ``users`` users."""

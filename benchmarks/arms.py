@@ -20,7 +20,7 @@ from privbandit_agents import make, play
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import field_names
 
-USERS, EVERY, THERE, SEEDS = 20_000, 2500, 8, 4
+USERS, EVERY, THERE, SEEDS = 20_000, 2500, 8, 2
 CALENDAR = {start: list(range(start // EVERY, start // EVERY + THERE)) for start in range(0, USERS, EVERY)}
 WORLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "Linear-v0": ({"n_arms": 15, "dim": 5}, ("linucb", "jdp-linucb", "ldp-greedy")),

@@ -19,6 +19,7 @@ WORLDS: dict[str, dict[str, Any]] = {
     "linear": {"id": "privbandit/Linear-v0", "n_arms": 5, "dim": 3},
     "clicks": {"id": "privbandit/Clicks-v0", "n_arms": 5, "dim": 2},
     "bandit": {"id": "privbandit/Bandit-v0", "n_arms": 5},
+    "smooth": {"id": "privbandit/Smooth-v0", "n_arms": 5, "dim": 1},
     "labels": {"id": "privbandit/Classification-v0", "source": "digits"},
 }
 CALENDAR = {0: [0, 1, 2], 100: [0, 1, 2, 3], 180: [1, 2, 3]}
@@ -27,7 +28,7 @@ PLAYERS = [
     for world in WORLDS
     for name in AGENTS
     if not AGENTS[name].successor and can_play(name, gym.make(**WORLDS[world], horizon=10))
-    if world != "labels" or name in ("lpct", "warm-ldp-sgd", "tree-all")
+    if world not in ("labels", "smooth") or name in ("lpct", "warm-ldp-sgd", "tree-all", "smooth-ldp", "jdp-smooth")
 ]
 
 
@@ -62,8 +63,8 @@ def served(agent: Any, env: Any, users: int = 250, step: int = 10) -> Any:
 def test_every_agent_serves_the_active_arms_alone_or_refuses(name: str, world: str, tmp_path: Path) -> None:
     env = gym.make(**WORLDS[world], horizon=300)
     agent = make(name, env, seed=0)
-    if not agent.learns_logs:
-        with pytest.raises(TypeError, match=r"owns its runs, which no arm joins later: make another agent"):
+    if not agent.learns_logs or name == "smooth-ldp":
+        with pytest.raises(TypeError, match=r"(owns its runs|eliminates arms), which no arm joins later: make another"):
             agent.add_arms(["a"])
         return
     actions = served(agent, env)

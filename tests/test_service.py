@@ -175,8 +175,13 @@ def test_a_year_of_nights_loses_no_record_and_pays_once(tmp_path: Path, curators
         assert {names[action] for action in actions[first * A_DAY : last * A_DAY]} <= there
     # the ledger is that of one process, record by record
     env = curators.gym.make("privbandit/Clicks-v0", n_arms=6, dim=DIM, horizon=users)
-    agent, paid = curators.make("auto-joint", env, epsilon=1.0, noise="secure"), [(0, 0)]
-    agent.watcher = lambda one: (paid.append((user + 1, 1)), one.draw())[1]
+    agent, paid, user = curators.make("auto-joint", env, epsilon=1.0, noise="secure"), [(0, 0)], 0
+
+    def pay(publication: Any) -> Any:
+        paid.append((user + 1, 1))
+        return publication.draw()
+
+    agent.watcher = pay
     for user in range(users):
         agent.update(context_of(user), actions[user], float((user + 1) % 3 == 0))
     assert curator.db.execute("SELECT records, place FROM ledger ORDER BY records, place").fetchall() == paid

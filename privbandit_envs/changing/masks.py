@@ -32,13 +32,12 @@ class Presence:
     def draw(self, first: int, n: int) -> Masks:
         """Return which arms are present for n users from the number ``first`` on, shape (n, K)."""
         if isinstance(self.available, Mapping):
-            starts, masks = [*self.available], np.zeros((n, self.n_arms), bool)
+            masks, starts = np.zeros((n, self.n_arms), np.bool_), [*self.available]
             for user in range(n):
                 masks[user, self.available[starts[bisect_right(starts, first + user) - 1]]] = True
             return masks
         keys = self.rng.random((n, self.n_arms))
-        masks: Masks = (keys < self.available) | (keys == keys.min(axis=1, keepdims=True))
-        return masks
+        return np.asarray((keys < self.available) | (keys == keys.min(axis=1, keepdims=True)))
 
 
 def availability(available: Available, n_arms: int) -> Available:

@@ -125,11 +125,12 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: as ``fit``; classes or public rows in a later call that are others.
         """
-        fitted, given = copy.copy(self), (X_public, y_public)
+        fitted = copy.copy(self)
         if not hasattr(self, "agent_"):
-            rows = fitted._open(X, y, *given, classes, more=True)
+            rows = fitted._open(X, y, X_public, y_public, classes, more=True)
         else:
-            if given != (None, None) or not (classes is None or np.array_equal(np.unique(classes), self.classes_)):
+            same = classes is None or np.array_equal(np.unique(classes), self.classes_)
+            if X_public is not None or y_public is not None or not same:
                 raise ValueError("classes, X_public and y_public are those of the first call of partial_fit or of fit.")
             fitted.agent_ = copy.copy(self.agent_)
             encoded, like = self.encoded(X), np.zeros((0, self.n_features_in_))

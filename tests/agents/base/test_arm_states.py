@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from privbandit_agents import AGENTS, load, make, play, save
+from privbandit_agents import AGENTS, Explore, load, make, play, save
 from privbandit_agents.joint.linear.jdp_glm import JDPGLM
 from privbandit_agents.joint.linear.jdp_linucb import JDPLinUCB
 from privbandit_agents.testing.replay import replay
@@ -166,6 +166,19 @@ def test_names_are_used_once_and_errors_are_sentences() -> None:
     sets = gym.make("privbandit/Assortment-v0", n_items=6, capacity=2, dim=2)
     with pytest.raises(TypeError, match="plays sets, whose items have no states"):
         make("uniform", sets).add_arms(["a"])
+
+
+def test_random_arms_are_active_ones() -> None:
+    env = gym.make(**WORLDS["clicks"], horizon=300)
+    env.reset(seed=0)
+    agent = Explore(make("linucb", env, seed=0), 0.5, seed=0)
+    agent.add_arms(["a", "b"])
+    contexts = env.unwrapped.upcoming(200)  # type: ignore[attr-defined]
+    actions = np.asarray(agent.select_action(contexts))
+    assert set(actions) == {0, 1}
+    law = np.asarray(agent.probabilities(contexts))
+    assert (law[:, 2:] == 0).all() and np.allclose(law.sum(axis=1), 1) and law[:, :2].min() >= 0.25
+    assert np.allclose(agent.propensities(contexts, actions), law[np.arange(200), actions])
 
 
 def test_a_mask_without_an_active_arm_is_refused() -> None:

@@ -24,6 +24,7 @@ from privbandit_agents.privacy.contributions.moments import (
     WEIGHED,
     WEIGHT,
     Lifted,
+    inverse_root,
     mass,
     packed_sum,
     sensitivity,
@@ -267,7 +268,7 @@ class Stretching(Epochs):
             self.theta = np.asarray(theta / max(1.0, float(np.linalg.norm(theta))))
         self.known, self.stretch = known, pool.stretched()
         width = 10 * agent.config.bonus_scale * math.sqrt(math.log1p(self.horizon / agent.users))
-        return optimistic_scorer(precision, self.theta, width)
+        return optimistic_scorer(inverse_root(precision), self.theta, width)
 
 
 class Batches(Summing):

@@ -141,7 +141,8 @@ def law_of(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabili
 
 def checked(agent: Any, mask: Array | None, n: int) -> Masks:
     """Return the masks of n users; one user's alone is a group of one."""
-    return masks_for(agent, mask if np.ndim(mask) != 1 or n != 1 else np.asarray(mask)[None], (n,))
+    alone = mask is not None and np.ndim(mask) == 1 and n == 1
+    return masks_for(agent, np.asarray(mask)[None] if alone else mask, (n,))
 
 
 def moved(law: Probabilities, played: Array) -> Probabilities:

@@ -72,7 +72,7 @@ def alone(agent: Any) -> None:
         agent.visit, agent.ties.present = NOBODY, None
 
 
-def choose_present(agent: Any, context: Array, mask: Array | None, person: object = None) -> tuple[Array, Any]:
+def choose_present(agent: Any, context: object, mask: Array | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose among the arms that are present.
 
     Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
@@ -100,11 +100,10 @@ def choose_present(agent: Any, context: Array, mask: Array | None, person: objec
         >>> seen.shape, bool(info["action_mask"][arm])
         ((4, 2), True)
     """
-    context = agent.contexts_of(context)
-    users = context.shape[: context.ndim - len(agent.context_shape)]
-    masks = masks_for(agent, mask, users)
+    contexts: Array = agent.contexts_of(context)
+    masks = masks_for(agent, mask, contexts.shape[: contexts.ndim - len(agent.context_shape)])
     instead = stand_ins(masks)
-    seen = seen_by(agent, context, instead)
+    seen = seen_by(agent, contexts, instead)
     first = agent.ties.users
     try:
         with serving(agent, masks, person):

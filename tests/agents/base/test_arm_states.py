@@ -123,7 +123,8 @@ def test_arms_that_come_and_go_cost_nothing_beyond_the_promise(kind: type[Any], 
             return release
 
     env = gym.make(**WORLDS[world], horizon=200)
-    agent, without = make(Changing, env, seed=0), make(kind, env, seed=0)
+    agent: Any = make(Changing, env, seed=0)
+    without: Any = make(kind, env, seed=0)
     for one in (agent, without):
         play(gym.make(**WORLDS[world], horizon=200), one, 200, seed=0)
     assert agent.arm_states["a"] == "retired"

@@ -180,6 +180,7 @@ def test_an_absent_arm_is_replaced_and_tells_nothing() -> None:
     assert agent.users == 500 and run.regret[-1] >= 0
 
 
+@pytest.mark.wide
 def test_users_by_counts_and_blocks_have_the_law_of_reports() -> None:
     """2000 sums of 60 users in two cells: mean and covariance, five standard errors."""
     agent = agent_of(epsilon=0.5)

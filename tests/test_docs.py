@@ -113,7 +113,7 @@ def third_party(monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
 
 
-@pytest.mark.wide_at("bounds", "cost", "off-policy")
+@pytest.mark.wide_at("bounds")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, third_party: None) -> None:
     here: dict[str, object] = {"__name__": "page"}

@@ -27,7 +27,7 @@ from privbandit_envs.spaces import Units
 from privbandit_envs.validate import did_you_mean, listed, unknown
 from privbandit_envs.validate import seed as checked_seed
 
-LEAVES = "0.4.0"  # the first version without the agents that are retired now
+LEAVES = "0.5.0"  # the first version without the agents that are retired now
 STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint", "reward": "auto-joint"}
 """Which name builds the default agent that promises a notion of privacy, or a stronger one."""
 

@@ -117,12 +117,7 @@ class MomentAgent(SummedReports[M]):
         return next_change(self.users, self.config.growth)
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer, self.ties)
-        return chosen
-
-    def estimated_best(self, context: Array) -> Action:
-        """Return argmax of x . theta, contexts (n, K, d)."""
+        """Return argmax of x . theta."""
         best: Action = best_arm(context, self.scorer[:, -1:], self.ties)
         return best
 

@@ -59,7 +59,7 @@ class LDPLinUCB(MomentAgent[Config]):
     Config = Config
     proof = "docs/privacy/regression-moments.md"
     gaussian = True
-    settled = MomentAgent.select_action
+    settled = MomentAgent.estimated_best
 
     def begin(self) -> None:
         super().begin()

@@ -118,6 +118,10 @@ class MomentAgent(SummedReports[M]):
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of x . theta."""
+        return self.estimated_best(context)
+
+    def estimated_best(self, context: Array) -> Action:
+        """Return argmax of x . theta, contexts (n, K, d)."""
         best: Action = best_arm(context, self.scorer[:, -1:], self.ties)
         return best
 

@@ -113,7 +113,7 @@ class PRECTS(MomentAgent[Config]):
 
     Config = Config
     proof = "docs/privacy/compared-arms.md"
-    settled = MomentAgent.select_action
+    settled = MomentAgent.estimated_best
     asks_anew = True  # reports are read as what the batch asked for
 
     def opened(self) -> Device:

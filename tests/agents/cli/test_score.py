@@ -102,6 +102,7 @@ def test_a_changed_world_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
     assert shown.exit_code == 2 and "the world of linear-small has changed" in shown.stderr
 
 
+@pytest.mark.wide
 def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "references.json"
     known = references()

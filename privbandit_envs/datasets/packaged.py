@@ -292,7 +292,8 @@ def laid_out(sheet: Sheet, table: "pl.DataFrame", names: Sequence[str]) -> tuple
         return found
 
     sums = [np.sum([table[part].to_numpy() for part in name.split("+")], axis=0) for name in names]
-    return [spread(column) for column in sums], spread(table[sheet.chosen].to_numpy()) > 0, spread(np.ones(len(who), bool))
+    chosen, present = spread(table[sheet.chosen].to_numpy()) > 0, spread(np.ones(len(who), bool))
+    return [spread(column) for column in sums], chosen, present
 
 
 def numeric(column: Any) -> Iterator[Any]:

@@ -152,8 +152,9 @@ def own_references(version: str) -> dict[str, Record]:
 
 def kept_of(record: Record, tasks: Mapping[str, Task]) -> Record:
     """Return a record of some tasks alone."""
-    parts: JSON = {part: getattr(record, part) for part in BY_TASK}
-    return replace(record, **{part: {k: v for k, v in by.items() if k in tasks} for part, by in parts.items()})
+    parts = {part: getattr(record, part) for part in BY_TASK}
+    kept: JSON = {part: {k: v for k, v in by.items() if k in tasks} for part, by in parts.items()}
+    return replace(record, **kept)
 
 
 def joined(one: Record, other: Record) -> Record:

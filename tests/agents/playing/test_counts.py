@@ -33,7 +33,6 @@ def environment() -> Any:
 
 
 @cache
-@cache
 def counting() -> list[str]:
     """Return the names of agents that take users by counts."""
     env, names = environment(), []

@@ -95,7 +95,8 @@ def test_a_log_whose_levels_come_from_its_rows_warms_no_private_agent() -> None:
             {"name": "won", "type": "number", "constraints": public, "privbandit": {"public": True, "role": "reward"}},
         ]
     }
-    assert make("jdp-linucb", env, warm=Log.from_table(table, schema=schema)).users == 60
+    warmed: Any = make("jdp-linucb", env, warm=Log.from_table(table, schema=schema))
+    assert warmed.users == 60
 
 
 def test_numbers_that_a_table_s_persons_were_given_are_nobody_s() -> None:

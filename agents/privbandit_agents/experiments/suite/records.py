@@ -127,6 +127,8 @@ def write_references(records: Mapping[str, Record], suite: Suite, path: Path) ->
 def references(version: str = VERSION) -> dict[str, Record]:
     """Return what every agent of the zoo did in each task that it plays; the file ships with the package.
 
+    The two names that stand for others come last.
+
     Examples:
         >>> from privbandit_agents.experiments.suite import load_suite, references
         >>> uniform, task = references()["uniform"], load_suite().tasks["linear-small"]
@@ -136,7 +138,8 @@ def references(version: str = VERSION) -> dict[str, Record]:
     path = reference_file(version)
     if not path.is_file():
         return {}
-    return {name: from_json(told) for name, told in json.loads(path.read_text(encoding="utf-8"))["agents"].items()}
+    found = json.loads(path.read_text(encoding="utf-8"))["agents"]
+    return {name: from_json(found[name]) for name in sorted(found, key=lambda name: name.startswith("auto-"))}
 
 
 def made_when(version: str = VERSION) -> JSON:

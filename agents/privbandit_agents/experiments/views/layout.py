@@ -93,6 +93,22 @@ def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
     return found
 
 
+def beside_guest(spec: FigureSpec, cells: Cells, guest: str) -> list[Panel]:
+    """Return the panels with an agent that the figure does not name, on the same settings; without it if that fails."""
+    others = Cells(cell for cell in cells if not cell.has("agent", guest))
+    for own in (("agent", "variant"), None):  # first with the agent's settings that a selection names, then without
+        added = [
+            {key: value for key, value in wanted.items() if (key[:3] == "env" if own is None else key not in own)}
+            for wanted in spec.select
+        ]
+        select = [*spec.select, *({**wanted, "agent": guest} for wanted in added)]
+        try:
+            return layout(spec.model_copy(update={"select": select}), cells)
+        except ValueError:
+            continue
+    return layout(spec, others)
+
+
 def served(spec: FigureSpec, cells: Sequence[Cell]) -> int | None:
     """Return after how many users the numbers of a panel are taken, if that is one number."""
     if spec.x in ("users", "horizon") or cells[0].job.kind == "fit":

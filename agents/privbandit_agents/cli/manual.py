@@ -82,7 +82,7 @@ def agent_page(name: str) -> Page:
     yield from prose(agent_class)
     yield from prose(inspect.getmodule(agent_class))
     yield f"class: {agent_class.__module__}.{agent_class.__qualname__}"
-    yield f"file: {inspect.getsourcefile(agent_class)}"
+    yield from ("file:", f"  {inspect.getsourcefile(agent_class)}")
 
 
 def agent_facts(name: str) -> dict[str, str]:

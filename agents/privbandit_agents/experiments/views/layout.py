@@ -95,18 +95,15 @@ def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
 
 def beside_guest(spec: FigureSpec, cells: Cells, guest: str) -> list[Panel]:
     """Return the panels with an agent that the figure does not name, on the same settings; without it if that fails."""
-    others = Cells(cell for cell in cells if not cell.has("agent", guest))
-    for own in (("agent", "variant"), None):  # first with the agent's settings that a selection names, then without
-        added = [
-            {key: value for key, value in wanted.items() if (key[:3] == "env" if own is None else key not in own)}
-            for wanted in spec.select
-        ]
-        select = [*spec.select, *({**wanted, "agent": guest} for wanted in added)]
+    settings = {key: value for wanted in spec.select for key, value in wanted.items() if key.startswith("agent.")}
+    for own in (settings, {}):  # first with settings of agents that the figure selects, then with all that it has
+        worlds = [{key: value for key, value in wanted.items() if key.startswith("env")} for wanted in spec.select]
+        select = [*spec.select, *({**world, **own, "agent": guest} for world in worlds)]
         try:
             return layout(spec.model_copy(update={"select": select}), cells)
         except ValueError:
             continue
-    return layout(spec, others)
+    return layout(spec, Cells(cell for cell in cells if not cell.has("agent", guest)))
 
 
 def served(spec: FigureSpec, cells: Sequence[Cell]) -> int | None:

@@ -80,10 +80,11 @@ notebooks: $(VENV)/.dev  ## run every notebook
 test-faults: $(VENV)/.dev  ## attack the project by kills, full disks, hostile records, broken servers and files, and signals at 40 moments of eight commands (long)
 	$(BIN)/python tests/faults/run.py
 
-check: $(VENV)/.dev  ## lint, format and types
+check: $(VENV)/.dev  ## lint, format and types; name tables of the docs that are older than what makes them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python .ci/stale.py
 
 format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff check --fix .
@@ -94,6 +95,7 @@ docs: $(VENV)-docs/.made  ## build the documentation into site/; python -m http.
 
 bench: $(VENV)/.run  ## measure speed, memory and noise; tables of regret: privbandit reproduce envelope-linear, ...
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/cost.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/privacy.py

@@ -333,7 +333,8 @@ def samples(name: str, rows: int) -> tuple[int, int]:
     """Return how many logs of so many rows are in a first sample, and in a second."""
     if name == "alarms":
         return 50, 500
-    return 250 if rows <= 4000 else 100 if rows < 200_000 else 30, 1000 if rows <= 20_000 else 400
+    large = rows >= 200_000
+    return 250 if rows <= 4000 else 30 if large else 100, 1000 if rows <= 20_000 else 120 if large else 400
 
 
 def main() -> None:

@@ -2,9 +2,10 @@
 
     python benchmarks/real.py > docs/measured/real.csv       # downloads what is not there, and plays for some minutes
     python benchmarks/real.py --users 2000 --seeds 1         # a quick look
+    python benchmarks/real.py --alike docs/measured/real.csv > docs/measured/real-and-synthetic.csv
+    python benchmarks/real.py --bts > docs/measured/open-bandit.csv
 
-Private agents have epsilon = 1 (delta = 1e-5 unless local) for a visit. Behind the table stand, on stderr, the rank
-correlations of each real world's agents with the synthetic one's, over all agents of its family and over private ones.
+Private agents have epsilon = 1 (delta = 1e-5 unless local) for a visit.
 """
 
 import os
@@ -15,16 +16,20 @@ import argparse
 import csv
 import sys
 import warnings
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from privbandit_agents import make, play
+from privbandit_agents import Log, dm, dr, ips, make, play, replay, snips
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import can_play, field_names
 from scipy.stats import spearmanr
 
-from privbandit_envs.datasets import packaged
+from privbandit_envs.datasets import choosers, packaged
+
+NOTIONS = ("joint", "shuffle", "local")
+SHARE = "regret over uniform play's"
 
 REGRESSIONS: tuple[str, ...] = (
     "linucb",
@@ -38,11 +43,60 @@ REGRESSIONS: tuple[str, ...] = (
 REGRESSIONS += ("ldp-greedy", "ldp-linucb", "ldp-sgd", "ldp-glm", "prec-ts")
 LABELS: tuple[str, ...] = ("logistic-public", "kernel-public", "tree-public", "linucb", "jdp-linucb", "shuffle-linucb")
 LABELS += ("jdp-smooth", "ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
-BOARDS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
-    "choices": (REGRESSIONS, "privbandit/Linear-v0", {"n_arms": 4, "dim": 6}),
-    "labels": (LABELS, "privbandit/Classification-v0", {"n_public": 50}),
+SETS: tuple[str, ...] = ("greedy-mnl", "ucb-mnl", "ts-mnl", "newton-mnl", "dpmnl", "dpmnl-approx", "ldp-mnl")
+CLICKS: tuple[str, ...] = ("linucb", "regcb", "greedy", "reward-dp-linucb", "jdp-linucb", "jdp-glm", "shuffle-linucb")
+CLICKS += ("shuffle-glm", "ldp-clicks", "ldp-greedy")
+
+
+class Board(NamedTuple):
+    """Agents, a synthetic world, and how the real ones are made, by name of a source."""
+
+    agents: tuple[str, ...]
+    synthetic: str
+    settings: dict[str, Any]
+    real: str
+    sources: tuple[str, ...]
+    given: dict[str, Any]
+
+
+def of_kind(kind: str) -> tuple[str, ...]:
+    return tuple(name for name, sheet in packaged.SHEETS.items() if sheet.kind == kind)
+
+
+BOARDS = {
+    "choices": Board(
+        REGRESSIONS,
+        "privbandit/Linear-v0",
+        {"n_arms": 4, "dim": 6},
+        "privbandit/Table-v0",
+        of_kind("choices"),
+        {"n_public": 50},
+    ),
+    "labels": Board(
+        LABELS,
+        "privbandit/Classification-v0",
+        {"n_public": 50},
+        "privbandit/Classification-v0",
+        of_kind("labels"),
+        {"n_public": 50},
+    ),
+    "assortments": Board(
+        SETS,
+        "privbandit/Assortment-v0",
+        {"n_items": 30, "capacity": 5, "revenues": "random"},
+        "privbandit/Assortment-v0",
+        choosers.NAMES,
+        {"capacity": 5, "revenues": "prices"},
+    ),
+    "clicks": Board(
+        CLICKS,
+        "privbandit/Clicks-v0",
+        {},
+        "privbandit/Clicks-v0",
+        ("open-bandit",),
+        {"rate": 0.05, "lift": 4.0},
+    ),
 }
-"""Of each kind of data: the agents, and the synthetic world."""
 
 
 def regret(name: str, env_id: str, settings: dict[str, Any], users: int, seed: int) -> float:
@@ -53,12 +107,70 @@ def regret(name: str, env_id: str, settings: dict[str, Any], users: int, seed: i
     return float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1])
 
 
-def alike(one: dict[str, float], other: dict[str, float]) -> str:
-    """Return the rank correlation over all agents of both worlds, and over the private ones."""
-    both = [name for name in one if name in other]
-    private = [name for name in both if "epsilon" in field_names(AGENTS[name].load().Config)]
-    found = [spearmanr([one[name] for name in group], [other[name] for name in group])[0] for group in (both, private)]
-    return f"{found[0]:.2f} of {len(both)} agents, {found[1]:.2f} of {len(private)} private ones"
+def alike(path: Path, table: Any) -> None:
+    """Write the rank correlation of each real world's agents with the synthetic one's of its family.
+
+    Over all agents, over private ones, and over those of one promise, if they are three or more.
+    """
+    shares: dict[str, dict[str, dict[str, float]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            shares.setdefault(row["family"], {}).setdefault(row["world"], {})[row["agent"]] = float(row[SHARE])
+    table.writerow(["family", "world", "agents", "rank correlation with the synthetic world", "number"])
+    for family, worlds in shares.items():
+        for world in list(worlds)[1:]:
+            one, other = worlds[world], worlds["synthetic"]
+            both = [name for name in one if name in other]
+            groups = {"all": both, "private": [name for name in both if is_private(name)]}
+            groups |= {notion: [name for name in both if AGENTS[name].notion == notion] for notion in NOTIONS}
+            for group, names in groups.items():
+                if len(names) > 2:
+                    found = spearmanr([one[name] for name in names], [other[name] for name in names])[0]
+                    table.writerow([family, world, group, f"{found:.2f}", len(names)])
+
+
+def is_private(name: str) -> bool:
+    return "epsilon" in field_names(AGENTS[name].load().Config)
+
+
+def bts(table: Any) -> None:
+    """Judge Thompson sampling by the uniform log of each campaign, and write its own log's mean beside it.
+
+    The policy is the shares in which it showed items at each position of the page, so that it is fixed.
+    """
+    packaged.get("open-bandit")
+    table.writerow(["campaign", "estimator", "clicks in 1000", "standard error", "low", "high", "rows that count"])
+    for campaign in ("men", "women", "all"):
+        visitors, items, _ = packaged.visitors(campaign)
+        shown = packaged.there("open-bandit", file=f"bts-{campaign}")
+        place = shown["position"].to_numpy() - 1
+        law = np.zeros((3, items))
+        np.add.at(law, (place, shown["item_id"].to_numpy()), 1)
+        law /= law.sum(axis=1, keepdims=True)
+        raw = packaged.there("open-bandit", file=f"random-{campaign}")
+        where, clicks = raw["position"].to_numpy() - 1, raw["click"].to_numpy().astype(float)
+        about = {"uniform": 1 / items, "reward_range": [0.0, 1.0]}
+        contexts, shares = np.column_stack([np.eye(3)[where], visitors]), raw["propensity_score"].to_numpy()
+        log = Log(contexts, raw["item_id"].to_numpy(), clicks, shares, clicks, np.zeros(len(clicks)), about)
+        own = shown["click"].to_numpy().astype(float)
+        mean, kept = replay(log, law[where])
+        for name, value, rows in (("its own log", own.mean(), len(own)), ("replay", mean, kept)):
+            error = (value * (1 - value) / rows) ** 0.5
+            write(table, campaign, name, value, error, max(value - 1.96 * error, 0), value + 1.96 * error, rows)
+        for name, found in {
+            "ips": ips(log, law[where]),
+            "snips": snips(log, law[where]),
+            "dm": dm(log, law[where]),
+            "dr": dr(log, law[where]),
+            "dr, switch": dr(log, law[where], limit="switch"),
+            "dr, shrink": dr(log, law[where], limit="shrink"),
+        }.items():
+            write(table, campaign, name, found.value, found.error, found.low, found.high, round(found.effective))
+
+
+def write(table: Any, campaign: str, name: str, *numbers: float) -> None:
+    *shares, rows = numbers
+    table.writerow([campaign, name, *(f"{1000 * share:.2f}" for share in shares), int(rows)])
 
 
 def main() -> int:
@@ -66,33 +178,36 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", action="append", help="a data set; may be repeated")
+    parser.add_argument("--kind", action="append", choices=BOARDS, help="of boards; may be repeated")
+    parser.add_argument("--alike", type=Path, help="a table from here: print rank correlations with synthetic worlds")
+    parser.add_argument("--bts", action="store_true", help="Thompson sampling of Open Bandit, by every estimator")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["world", "agent", "regret over uniform play's", "standard error", "users", "seeds"])
-    for kind, (names, made, synthetic) in BOARDS.items():
-        own = [name for name, sheet in packaged.SHEETS.items() if sheet.kind == kind]
-        shares: dict[str, dict[str, float]] = {}
-        for world in ("synthetic", *(name for name in own if not chosen.only or name in chosen.only)):
-            where, settings = packaged.KINDS[kind], dict[str, Any]({"source": world, "download": True, "n_public": 50})
+    if chosen.bts:
+        bts(table)
+        return 0
+    if chosen.alike:
+        alike(chosen.alike, table)
+        return 0
+    table.writerow(["family", "world", "agent", SHARE, "standard error", "users", "seeds"])
+    for kind in chosen.kind or BOARDS:
+        board = BOARDS[kind]
+        for world in ("synthetic", *(name for name in board.sources if not chosen.only or name in chosen.only)):
+            where, settings = board.real, {"source": world, "download": True, **board.given}
             if world == "synthetic":
-                where, settings = made, synthetic
+                where, settings = board.synthetic, board.settings
             env = gym.make(where, horizon=chosen.users, **settings)
             runs = {
                 name: np.array([regret(name, where, settings, chosen.users, seed) for seed in range(chosen.seeds)])
-                for name in ("uniform", *names)
+                for name in ("uniform", *board.agents)
                 if can_play(name, env)
             }
-            shares[world] = {}
             for name in list(runs)[1:]:
                 found = runs[name] / runs["uniform"]
-                shares[world][name] = float(found.mean())
                 error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-                table.writerow([world, name, f"{found.mean():.3f}", f"{error:.3f}", chosen.users, chosen.seeds])
+                table.writerow([kind, world, name, f"{found.mean():.3f}", f"{error:.3f}", chosen.users, chosen.seeds])
                 sys.stdout.flush()
-        for world, found in shares.items():
-            if world != "synthetic":
-                print(f"{world}: rank correlation {alike(found, shares['synthetic'])}", file=sys.stderr)
     return 0
 
 

@@ -6,7 +6,6 @@ blocks of 64 rows. Times are CPU times of one thread, the best of several; those
 
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,8 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from harness import Options, Row, Timing, best_of, each, least, main, timed
-from peers import SLOW, WORLDS, by_table, table
+from harness import Options, Row, Timing, best_of, least, main, timed
 from privbandit_agents import make, play
 
 from privbandit_envs.families.mnl import best_assortment
@@ -46,38 +44,6 @@ COUNTED = [
     ("lplr", {"preset": "published", "calibration": "correct"}),
     ("linucb", {"growth": 1.05}),
 ]
-
-STEPPED: dict[str, tuple[str, str, dict[str, float | None]]] = {
-    "linear": (
-        "arms with features, 10 x 20",
-        "linucb",
-        {
-            **dict.fromkeys(("jdp-linucb", "reward-dp-linucb", "sw-jdp-linucb", "dp-dqn"), 2.5),
-            **dict.fromkeys(("ldp-greedy", "ldp-linucb", "ldp-sgd", "ldp-glm", "shuffle-linucb"), 4),
-            **{"prec-ts": 6, "lplr": 8},
-        },
-    ),
-    "labels": (
-        "digits",
-        "linucb",
-        {"kernel-ldp": 8, "lpct": 5, "warm-ldp-sgd": 5, "psgd-linear": 5},
-    ),
-    "clicks": (
-        "",
-        "linucb",
-        {
-            **dict.fromkeys(("ldp-clicks", "shuffle-linucb"), 4),
-            **dict.fromkeys(("jdp-linucb", "reward-dp-linucb", "dp-dqn"), 2.5),
-        },
-    ),
-    "assortments": ("", "ucb-mnl", {"newton-mnl": 1.2, "dpmnl": 1.4, "ldp-mnl": 2}),
-    "sparse": (
-        "arms with features, 3 x 400",
-        "linucb",
-        dict.fromkeys(("fliphat", "private-pursuit"), 1.2),
-    ),
-}
-"""By family: a world of other libraries, the agent whose steps are the unit, and what others cost of it at most."""
 
 WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec-ts", "lplr", "input-perturbation")
 WIDE_RUN = """
@@ -121,81 +87,6 @@ def sparse(options: Options) -> Iterator[Row]:
     for label, seconds in zip(SPARSE, times, strict=True):
         unit = f"of drawing, {1e6 * (seconds - drawn) / rounds:.2f} us a user"
         yield Row(f"{label} beside drawing", (seconds - drawn) / drawn, unit, at_most=1)
-
-
-def steps(options: Options) -> Iterator[Row]:
-    """Measure what a user costs an agent in the ordinary loop: ``select_action`` and ``update``, over ``linucb``'s.
-
-    Users come one at a time by ``step``, 20 000 in all, of whom the first 2000 are not timed. Agents take turns every
-    500 users, and the best of three runs counts. Other libraries get contexts and rewards for free.
-    """
-    from privbandit_agents.zoo.entries import FAMILIES
-
-    users, first = (4000, 1000) if options.quick else (20_000, 2000)
-    clock = each(time.process_time, 10_000)
-    for family, (world, ground, others) in STEPPED.items():
-        runs = [Steps(name, FAMILIES[family], clock) for name in (ground, *others)]
-        costs = [min(times) for times in zip(*(in_turns(runs, users, first) for _ in range(3)), strict=True)]
-        yield Row(f"{ground}, {family}, by steps", 1e6 * costs[0], "us a user")
-        for (name, most), cost in zip(others.items(), costs[1:], strict=True):
-            unit = f"of {ground}, {1e6 * cost:.1f} us a user"
-            yield Row(f"{name}, {family}, by steps", cost / costs[0], unit, at_most=most)
-        if world and not options.quick:
-            made, horizon = WORLDS[world]
-            peers = table(made(horizon), horizon)
-            for name, serve in SLOW.items():
-                try:
-                    cost = by_table(serve, peers)[0] / horizon
-                except ImportError as error:
-                    print(f"{family}: {name} left out: {error}.", file=sys.stderr)
-                    continue
-                yield Row(f"{name}, {world}", cost / costs[0], f"of {ground}, {1e6 * cost:.1f} us a user")
-
-
-class Steps:
-    """The ordinary loop of an agent and a world of its own.
-
-    Args:
-        name: of the agent.
-        env_id: of the world, whose users are the same for every agent.
-        clock: CPU seconds that asking for the time takes.
-    """
-
-    def __init__(self, name: str, env_id: str, clock: float) -> None:
-        self.name, self.env_id, self.clock = name, env_id, clock
-
-    def begin(self, users: int) -> None:
-        self.env = gym.make(self.env_id, horizon=users)
-        self.agent = make(self.name, self.env, seed=1)
-        self.context, _ = self.env.reset(seed=1)
-
-    def serve(self, users: int) -> float:
-        """Serve more users; return the CPU seconds of choosing and learning."""
-        env, agent, context, now, taken = self.env, self.agent, self.context, time.process_time, 0.0
-        for _ in range(users):
-            started = now()
-            action = agent.select_action(context)
-            taken += now() - started
-            following, _, _, _, info = env.step(action)
-            feedback = info["feedback"]
-            started = now()
-            agent.update(context, action, feedback)
-            taken += now() - started
-            context = following
-        self.context = context
-        return taken - 2 * users * self.clock
-
-
-def in_turns(runs: list[Steps], users: int, first: int) -> list[float]:
-    """Return the CPU seconds a user of each run, its first users left out."""
-    at_once, taken = 500, [0.0] * len(runs)
-    for run in runs:
-        run.begin(users)
-        run.serve(first)
-    for _ in range((users - first) // at_once):
-        for place, run in enumerate(runs):
-            taken[place] += run.serve(at_once)
-    return [seconds / (users - first) for seconds in taken]
 
 
 def assortments(options: Options) -> Iterator[Row]:
@@ -333,5 +224,5 @@ def peak_one_by_one(rounds: int) -> float:
 
 
 if __name__ == "__main__":
-    sections = (environments, agents, steps, sparse, assortments, counts, wide, memory)
+    sections = (environments, agents, sparse, assortments, counts, wide, memory)
     sys.exit(main(__doc__, {section.__name__: section for section in sections}))

@@ -17,7 +17,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from privbandit_agents.experiments.suite.leaderboard import leaderboard
+from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
 from privbandit_agents.experiments.suite.rows import read_row
 
 ROOT = Path(__file__).parents[1]
@@ -103,7 +103,7 @@ def api_page(face: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for every package that exports names, which mkdocstrings fills, the cards, and the leaderboard."""
     rows = [read_row(path.parent) for path in sorted((ROOT / "docs" / "board").glob("*/score.json"))]
-    board = ("leaderboard.html", leaderboard(audits(), rows))
+    board = ("leaderboard.html", leaderboard(standings(audits(), rows)))
     for place, text in (board, *cards(), *((page_of(face), api_page(face)) for face in faces())):
         files.append(File.generated(config, place, content=text))
     return files

@@ -31,7 +31,7 @@ __all__ = [
 __all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
 __all__ += ["Units", "__version__", "check_bandit_env", "from_table", "register"]
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _FAMILIES = {
     "Linear": "privbandit_envs.families.linear:LinearProblem",

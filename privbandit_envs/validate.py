@@ -217,3 +217,10 @@ def reported(info: Mapping[str, object], env: object, *keys: str) -> None:
     if missing:
         lacks = f"the info of a step has no {' and no '.join(missing)}"
         raise ValueError(f"{env} is not a bandit: {lacks}; privbandit_envs.AsBandit(env, best=...) adds it.")
+
+
+def refuse(source: str, **given: tuple[object, object]) -> None:
+    """Raise ValueError if an argument that the source decides has another value than its default."""
+    for name, (value, default) in given.items():
+        if not (type(value) is type(default) and value == default):
+            raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {shown(value)}.")

@@ -43,14 +43,14 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_blocks_run_one_after_the_other() -> None:
     code = "\n".join(BLOCKS)
     printed = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    played, guarantee, spent, deployed, classified = printed.stdout.splitlines()
+    (shown,) = re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL)
+    *played, deployed = printed.stdout.splitlines()
+    assert played == shown.splitlines()
     assert deployed in code and "exact" in deployed
-    assert float(played.split()[1]) < 500 and guarantee.startswith("joint 1, 1e-05")
-    assert 0 < float(spent.split()[1]) <= 1 and float(classified.split()[-1]) > 0.8
 
 
 def test_the_readme_is_one_screen_and_a_half() -> None:
-    assert len(TEXT.splitlines()) <= 110
+    assert len(TEXT.splitlines()) <= 100
 
 
 def test_the_pages_name_every_agent_and_none_that_is_not_there() -> None:

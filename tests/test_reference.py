@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -88,11 +87,11 @@ def test_at_most_two_hundred_names_are_public_and_each_is_shown_in_use() -> None
     assert [f"{face}.{name}" for face, name in EXPORTED if name not in used] == []
 
 
-@pytest.mark.parametrize("path", [*PAGES, *SKELETONS], ids=lambda path: path.name)
-def test_pages_and_skeletons_import_exported_names(path: Path) -> None:
-    for module, names in IMPORT.findall(path.read_text()):
-        for name in re.findall(r"\w+", re.sub(r"#.*", "", names)):
-            assert (module, name) in EXPORTED, f"{path.name} imports {name} from {module}"
+def test_pages_and_skeletons_import_exported_names() -> None:
+    for path in (*PAGES, *SKELETONS):
+        for module, names in IMPORT.findall(path.read_text()):
+            for name in re.findall(r"\w+", re.sub(r"#.*", "", names)):
+                assert (module, name) in EXPORTED, f"{path.name} imports {name} from {module}"
 
 
 def test_the_search_for_imports_finds_them() -> None:
@@ -119,19 +118,18 @@ PATHS_OF_0_2 = {
 """Where pages and examples of earlier versions import names that packages export now."""
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(home, one) for home, names in PATHS_OF_0_2.items() for one in names.split()]
-)
-def test_an_earlier_path_leads_to_the_exported_object(module: str, name: str) -> None:
-    exported = [getattr(FACES[face], name) for face, one in EXPORTED if one == name]
-    assert exported and all(one is getattr(importlib.import_module(module), name) for one in exported)
+def test_an_earlier_path_leads_to_the_exported_object() -> None:
+    for module, name in ((home, one) for home, names in PATHS_OF_0_2.items() for one in names.split()):
+        exported = [getattr(FACES[face], name) for face, one in EXPORTED if one == name]
+        same = all(one is getattr(importlib.import_module(module), name) for one in exported)
+        assert exported and same, f"{module}.{name}"
 
 
-@pytest.mark.parametrize(("face", "name"), EXPORTED)
-def test_each_public_name_has_documentation(face: str, name: str) -> None:
-    made = getattr(FACES[face], name)
-    if inspect.isfunction(made) or (inspect.isclass(made) and made.__module__ in MODULES):
-        assert (inspect.getdoc(made) or "").strip(), f"{name} says nothing"
+def test_each_public_name_has_documentation() -> None:
+    for face, name in EXPORTED:
+        made = getattr(FACES[face], name)
+        if inspect.isfunction(made) or (inspect.isclass(made) and made.__module__ in MODULES):
+            assert (inspect.getdoc(made) or "").strip(), f"{name} says nothing"
 
 
 def test_each_public_name_is_on_one_page(hooks: Any, reachable: set[str]) -> None:

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from given import Later
 from numpy.random import default_rng
 
-pytest.importorskip("fastapi", reason="the extra service is not installed")
-httpx: Any = pytest.importorskip("httpx", reason="the extra service is not installed")
+fastapi, httpx = Later("fastapi"), Later("httpx")  # the extra service
 SERVICE = Path(__file__).parents[1] / "examples" / "service"
 USERS, ARMS, DIM = 40, 3, 2
 

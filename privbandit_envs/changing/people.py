@@ -14,8 +14,8 @@ from privbandit_envs.validate import at_least, count, one_of, shown
 Array = NDArray[Any]
 Ids = NDArray[np.int64]
 LAWS = ("uniform", "zipf", "in-turn")
-WITH, WITHOUT = "with-replacement", "without-replacement"
-POPULATIONS = (WITH, WITHOUT)
+WITH, WITHOUT, IN_ORDER = "with-replacement", "without-replacement", "in-order"
+POPULATIONS = (WITH, WITHOUT, IN_ORDER)
 
 
 def order_of(people: int, rng: Generator) -> NDArray[np.int64]:
@@ -38,8 +38,11 @@ def in_turn(start: int, n: int, people: int, rng: Generator) -> NDArray[np.int64
 def rows_in_turn(people: int, start: int, n: int, rng: Generator, population: str = WITH) -> Ids:
     """Return who users are: everybody once in a random order, then independent draws.
 
-    With ``population="without-replacement"`` all come in that order again and again.
+    With ``population="without-replacement"`` all come in that order again and again, with ``"in-order"`` in that of
+    the rows.
     """
+    if population == IN_ORDER:
+        return (start + np.arange(n)) % people
     if population == WITHOUT:
         return in_turn(start, n, people, rng)
     drawn = (rng.random(n) * people).astype(np.int64)
@@ -51,9 +54,9 @@ def rows_in_turn(people: int, start: int, n: int, rng: Generator, population: st
 
 def check_everyone_once(horizon: int, people: int, population: str) -> None:
     """Raise ValueError if an episode has more users than there are people, and nobody is to come twice."""
-    if population == WITHOUT and horizon > people:
+    if population != WITH and horizon > people:
         raise ValueError(
-            f"horizon must be at most {people}, the number of people, with population={WITHOUT!r}; got {horizon}."
+            f"horizon must be at most {people}, the number of people, with population={population!r}; got {horizon}."
         )
 
 

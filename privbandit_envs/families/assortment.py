@@ -11,13 +11,13 @@ from gymnasium.spaces import Box
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from privbandit_envs.changing.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, in_turn, most_visits
+from privbandit_envs.changing.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
+from privbandit_envs.datasets.choosers import SYNTHETIC, Choosers, load
 from privbandit_envs.families.gaussians import BOUND, INSIDE, Precision, directions, gaussians
-from privbandit_envs.families.hotel_users import SYNTHETIC, HotelUsers, load
 from privbandit_envs.families.mnl import NO_PURCHASE, attraction, best_assortment, offer, purchase, revenue_of
 from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, mixed
 from privbandit_envs.spaces import Assortments, Units
-from privbandit_envs.validate import count, numbers, one_of, shown
+from privbandit_envs.validate import count, numbers, one_of, refuse, shown
 
 
 class AssortmentProblem(Problem):
@@ -42,6 +42,13 @@ class AssortmentProblem(Problem):
     ``theta``. ``join`` makes the features x_ti: ``"outer"``, all products of an entry of h_i and one of u_t, d = 180;
     ``"concatenated"``, (u_t, h_i), d = 28; ``"full"``, the products of (1, h_i) and (1, u_t), d = 209.
 
+    Real choices: ``"ta-feng"``, visits of a supermarket with 30 products; ``"mode-canada"``, travellers who may go by
+    train, air or bus, or else by car; ``"swissmetro"``, by train or Swissmetro, or else by car; ``"electricity"``,
+    households with three offers, or else a fourth. ``privbandit data get NAME`` downloads one, ``privbandit show NAME``
+    says what it is. Users, attributes and prices are real, and so are the sets: an item that a user cannot have is a
+    row of zeros, which nobody buys. theta is fitted to the choices by maximum likelihood, and choices are drawn from
+    the model (see ``datasets.choosers``). Features have a mean square of 1.
+
     One-hot features make a world that rewards exploration: every user sees the same items, of d kinds, and sales of
     one kind show nothing of another. One kind sells best (theta 2), a quarter of the others sells well
     (theta 1), the rest badly (theta 0). So an agent that only ever offers the best sellers so far is likely to stay
@@ -55,18 +62,19 @@ class AssortmentProblem(Problem):
 
     Args:
         n_items: number of items N.
-        capacity: largest number of items K on offer.
+        capacity: largest number of items K on offer; all, where real choices have fewer.
         dim: number of features d.
         features: ``"gaussian"``: N(0, I), clipped to [-8, 8]; ``"unit"``: the same, scaled to norm 1; ``"one-hot"``:
             for every user the same items in a random order; item i has feature i mod d alone, which is 1.
-        revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; N fixed numbers >= 0; or, for hotels,
-            ``"prices"``: their mean prices as shares of the highest.
+        revenues: ``"ones"``; ``"random"``: U(0, 1) for every user and item; N fixed numbers >= 0; or, for hotels and
+            real choices, ``"prices"``: hotels' mean ones, or those of the user's visit, as shares of the highest.
         theta: the parameter itself, shape (d,); by default drawn uniformly from [0, 1]^d, or, if features are
             one-hot, 2 in one entry, 1 in a quarter of the others (rounded up) and 0 elsewhere, in random order.
-        source: ``"synthetic"``; or hotels: the path of a prepared file, or ``"expedia-sample"``.
+        source: ``"synthetic"``; hotels: the path of a prepared file, or ``"expedia-sample"``; or real choices, by name.
+        download: whether to download real choices that are not there.
         join: of hotel and user features: ``"outer"``, ``"concatenated"`` or ``"full"``.
-        population: of hotels' users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes twice
-            in an episode.
+        population: of a source's users: ``"with-replacement"``; ``"without-replacement"``, so that nobody comes twice
+            in an episode; or ``"in-order"``: nor does anybody, and users come as in the file, by time if it has any.
         oversized: how to take sets of more than K items: ``"refuse"``: an error; ``"cut"``: its first K items, in the
             order of their numbers. For clients that sample any 0/1 vector of a ``MultiBinary`` space.
         horizon: rounds an episode; at most the number of searches without replacement.
@@ -74,6 +82,7 @@ class AssortmentProblem(Problem):
 
     Raises:
         ValueError: an argument out of range, or data that cannot be read.
+        FileNotFoundError: choices that were not downloaded.
         ImportError: ``"expedia-sample"`` needs scikit-learn and it is missing.
 
     Examples:
@@ -102,6 +111,7 @@ class AssortmentProblem(Problem):
         revenues: ArrayLike = "ones",
         theta: ArrayLike | None = None,
         source: str = SYNTHETIC,
+        download: bool = False,
         join: str = "outer",
         population: str = WITH,
         oversized: str = "refuse",
@@ -112,21 +122,24 @@ class AssortmentProblem(Problem):
         self.features = one_of(("gaussian", "unit", "one-hot"), features=features)
         self.population = one_of(POPULATIONS, population=population)
         self.cuts = one_of(("refuse", "cut"), oversized=oversized) == "cut"
-        self.hotels: HotelUsers | None = None
+        self.source: Choosers | None = None
         bounds: Any = BOUND if features == "gaussian" else 1.0
+        prices: Floats | None = None
         if source == SYNTHETIC:
             refuse(source, join=(join, "outer"), population=(population, WITH))
             count(dim=dim)
             self.theta: Floats = parameters(dim, features, rng) if theta is None else numbers(dim, theta=theta)
         else:
             refuse(source, n_items=(n_items, 100), dim=(dim, 5), features=(features, "gaussian"), theta=(theta, None))
-            self.hotels = HotelUsers(load(source), join, self.dtype)
-            self.n_rows = len(self.hotels.users)
+            self.source = found = load(source, join, download, self.dtype)
+            self.n_rows = len(found)
             check_everyone_once(horizon, self.n_rows, population)
-            self.theta, bounds = self.hotels.theta, self.hotels.bounds()
-            n_items = len(self.hotels.hotels)
+            self.theta, bounds, prices = found.theta, found.bounds(), found.prices
+            n_items = found.items.shape[1]
+            if found.present is not None:
+                refuse(source, join=(join, "outer"))
+                capacity = min(count(capacity=capacity), n_items)
         self.action_space: Assortments = Assortments(n_items, capacity)
-        prices = None if self.hotels is None else self.hotels.data.prices
         self.revenues = fixed_revenues(revenues, n_items, self.dtype, prices)
         high = np.empty((n_items, len(self.theta) + 1), self.dtype)
         high[:, :-1] = bounds
@@ -142,24 +155,27 @@ class AssortmentProblem(Problem):
         return self._priced(contexts, rng)
 
     def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
-        people = self._hotels.users
-        if self.population == WITHOUT:
-            return in_turn(start, n, len(people), rng)
-        return rng.integers(len(people), size=n)
+        if self.population == WITH:
+            return rng.integers(self.n_rows, size=n)
+        return rows_in_turn(self.n_rows or 0, start, n, rng, self.population)
 
     def records_of(self, rows: Array, rng: Generator) -> Array:
-        """Return the contexts of users who are these searches."""
+        """Return the contexts of users who are these rows."""
         contexts = np.empty((len(rows), *self.observation_space.shape), self.dtype)
-        self._hotels.write(rows, contexts[..., :-1])
-        return self._priced(contexts, rng)
+        assert self.source is not None
+        self.source.write(rows, contexts[..., :-1])
+        self._priced(contexts, rng, rows)
+        if self.source.present is not None:
+            contexts[..., -1] *= self.source.present[rows]
+        return contexts
 
     def again(self, own: Array, fresh: Array, spread: float) -> Array:
         """Return contexts of people with features of their own; revenues are those of the visit.
 
         Raises:
-            ValueError: features that cannot be mixed: one-hot ones, and those of hotels' users.
+            ValueError: features that cannot be mixed: one-hot ones, and those of a source's users.
         """
-        if self.features == "one-hot" or self.hotels is not None:
+        if self.features == "one-hot" or self.source is not None:
             mixable = "features 'gaussian' and 'unit'"
             raise ValueError(f"person_spread is for {mixable}; leave it out, got features {self.features!r}.")
         contexts = fresh.copy()
@@ -169,18 +185,15 @@ class AssortmentProblem(Problem):
         np.clip(x, -BOUND, BOUND, out=contexts[..., :-1])
         return contexts
 
-    @property
-    def _hotels(self) -> HotelUsers:
-        assert self.hotels is not None
-        return self.hotels
-
     def visits(self, users: int) -> int:
-        return 1 if self.n_rows is None or self.population == WITHOUT else most_visits(users, self.n_rows)
+        return 1 if self.n_rows is None or self.population != WITH else most_visits(users, self.n_rows)
 
-    def _priced(self, contexts: Array, rng: Generator) -> Array:
+    def _priced(self, contexts: Array, rng: Generator, rows: Array | None = None) -> Array:
         """Write revenues into the last column of contexts (n, N, d + 1), in place."""
-        shape = contexts.shape[:2]
-        contexts[..., -1] = rng.random(shape, dtype=self.dtype) if self.revenues is None else self.revenues
+        fixed = self.revenues
+        if fixed is not None and fixed.ndim == 2:  # each row has its own
+            fixed = fixed[rows]
+        contexts[..., -1] = rng.random(contexts.shape[:2], dtype=self.dtype) if fixed is None else fixed
         return contexts
 
     def _fill(self, features: Array, rng: Generator) -> None:
@@ -201,7 +214,10 @@ class AssortmentProblem(Problem):
         """Return exp(x . theta) of every item, shape (n, N)."""
         n_items, columns = contexts.shape[1:]
         theta = np.append(self.theta, 0.0).astype(self.dtype)
-        return attraction(contexts.reshape(-1, columns) @ theta).reshape(-1, n_items)
+        weights = attraction(contexts.reshape(-1, columns) @ theta).reshape(-1, n_items)
+        if self.source is not None and self.source.present is not None:
+            weights *= contexts.any(axis=-1)
+        return weights
 
     def best_action(self, contexts: Array) -> Array:
         return best_assortment(self.weights(contexts), contexts[..., -1], self.action_space.capacity)
@@ -305,7 +321,7 @@ def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: 
     if isinstance(revenues, str):
         named = {"ones": np.ones(n_items, dtype), "random": None}
         if prices is not None:
-            named["prices"] = (prices / prices.max()).astype(dtype)
+            named["prices"] = prices.astype(dtype)
         return named[one_of(named, revenues=revenues)]
     fixed = numbers(n_items, revenues=revenues)
     if (fixed < 0).any() or not fixed.any():
@@ -313,10 +329,3 @@ def fixed_revenues(revenues: ArrayLike, n_items: int, dtype: Precision, prices: 
             f"revenues must be 'ones', 'random' or {n_items} numbers >= 0, not all 0; got {shown(revenues)}."
         )
     return fixed.astype(dtype)
-
-
-def refuse(source: str, **given: tuple[object, object]) -> None:
-    """Raise ValueError if an argument that the source decides has another value than its default."""
-    for name, (value, default) in given.items():
-        if not (type(value) is type(default) and value == default):
-            raise ValueError(f"{name} cannot be combined with source {source!r}; leave it out, got {shown(value)}.")

@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_envs.changing.people import POPULATIONS, WITH, WITHOUT, check_everyone_once, most_visits, rows_in_turn
+from privbandit_envs.changing.people import IN_ORDER, POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.datasets import Dataset, load
 from privbandit_envs.datasets.dataset import row_blocks
 from privbandit_envs.families.gaussians import Precision
@@ -64,9 +64,9 @@ class ClassificationProblem(ArmProblem):
         deduplicate: whether a named data set keeps one of every set of equal rows; with copies it warns.
         download: whether to download a data set that ``privbandit data get`` would.
         schema: of a file of a table, the path of its file: it scales features by public bounds.
-        population: of a data set's users: ``"with-replacement"``, or ``"without-replacement"``, so that nobody comes
-            twice in an episode.
-        horizon: rounds an episode; at most the number of private rows without replacement.
+        population: of a data set's users: ``"with-replacement"``; ``"without-replacement"``, so that nobody comes twice
+            in an episode; or ``"in-order"``: nor does anybody, and users come in the order of the rows.
+        horizon: rounds an episode; at most the number of private rows if nobody comes twice.
         dtype: of the contexts.
 
     Raises:
@@ -109,9 +109,9 @@ class ClassificationProblem(ArmProblem):
         if source == SYNTHETIC:
             if n_public is None:
                 raise ValueError(f"n_public must be a number for {SYNTHETIC}, which has no rows of its own; got None.")
-            if population == WITHOUT:
+            if population != WITH:
                 raise ValueError(
-                    f"population must be {WITH!r} for {SYNTHETIC}, where all users are new; got {WITHOUT!r}."
+                    f"population must be {WITH!r} for {SYNTHETIC}, where all users are new; got {population!r}."
                 )
             self.data = PosteriorDrift(gamma, n_public, public_stream(seed), self.dtype)
         else:
@@ -128,7 +128,8 @@ class ClassificationProblem(ArmProblem):
         return self.data.users(n, rng) if isinstance(self.data, PosteriorDrift) else self.observe(self.users(0, n, rng))
 
     def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
-        return rows_in_turn(len(self._split.records), start, n, rng, self.population)
+        rows = rows_in_turn(len(self._split.records), start, n, rng, self.population)
+        return rows if self.population != IN_ORDER else self._split.in_order[rows]
 
     def records_of(self, rows: Array, rng: Generator) -> Array:
         """Return records of a data set: the features, and the label in a last column."""
@@ -153,7 +154,7 @@ class ClassificationProblem(ArmProblem):
         return self.data
 
     def visits(self, users: int) -> int:
-        if self.n_rows is None or self.population == WITHOUT:
+        if self.n_rows is None or self.population != WITH:
             return 1
         return 1 if users <= self.n_rows else 1 + most_visits(users - self.n_rows, self.n_rows)
 
@@ -209,6 +210,7 @@ class Split:
 
     def __init__(self, data: Dataset, n_public: int | None, public: Generator, dtype: Precision) -> None:
         self.public_rows, self.private_rows = split(data, n_public, public)
+        self.in_order = np.argsort(self.private_rows)
         self.n_labels = len(data.label_names)
         known = data.X[self.public_rows]
         reference = np.eye(2)[:, :1] * np.ones(known.shape[1]) if data.scaled else known  # rows of 1 and of 0

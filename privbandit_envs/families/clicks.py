@@ -6,11 +6,12 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
+from privbandit_envs.datasets import packaged
 from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.families.sparse import correlate
-from privbandit_envs.problem import Array, CoinArms, Floats
+from privbandit_envs.problem import Array, CoinArms, Floats, Support
 from privbandit_envs.spaces import Units
-from privbandit_envs.validate import at_least, count, number, one_of, positive, shown
+from privbandit_envs.validate import at_least, count, number, one_of, positive, refuse, shown
 
 LINKS = ("logistic", "identity")
 
@@ -22,6 +23,12 @@ class ClicksProblem(CoinArms):
     The user clicks on arm k with chance sigmoid(x . theta_k + b_k), for hidden theta_k ~ N(0, scale^2 I) and
     b_k ~ N(-1, 1/4). The reward is 1 for a click, else 0.
 
+    ``source="open-bandit"`` is a resampled world: users are visitors of the Open Bandit log, drawn with replacement,
+    with their four features as 25 or so indicators; arms are the campaign's items, and uniform play has the log's rate
+    of clicks. Which visitors like which items is *drawn*, not real, since 10,000 rows with some forty clicks do not
+    tell: theta_k and b_k are Gaussian, scaled so that the best policy has ``lift`` times the clicks of uniform play.
+    The log itself, without any model, is replayed by ``privbandit_agents.logs.simulator.replay``.
+
     Args:
         n_arms: number of arms K.
         dim: number of features d.
@@ -32,6 +39,11 @@ class ClicksProblem(CoinArms):
         imbalance: share of users for whom arm 0 is best, in (0, 1): the intercepts of all other arms move by one
             number until it is so, up to .2 %. None: intercepts stay as drawn.
         theta: the parameters themselves, shape (K, d + 1), the intercept last; by default drawn.
+        source: None, or ``"open-bandit"``, of which ``privbandit data get`` gets the log.
+        download: whether to download it if it is not there.
+        campaign: of the log: ``"men"`` (34 items), ``"women"`` (46) or ``"all"`` (80).
+        lift: clicks of the best policy over those of uniform play, > 1.
+        rate: share of clicks of uniform play; None: that of the log, .4 % to .5 %.
         support: only that many contexts exist, drawn once and equally likely, so that users can be served by counts;
             None: contexts are Gaussian.
         horizon: rounds an episode.
@@ -39,6 +51,7 @@ class ClicksProblem(CoinArms):
 
     Raises:
         ValueError: an argument out of range.
+        FileNotFoundError: a log that was not downloaded.
 
     Examples:
         >>> import gymnasium as gym
@@ -63,10 +76,22 @@ class ClicksProblem(CoinArms):
         correlation: float = 0.0,
         imbalance: float | None = None,
         theta: ArrayLike | None = None,
+        source: str | None = None,
+        download: bool = False,
+        campaign: str = "men",
+        lift: float = 2.0,
+        rate: float | None = None,
         support: int | None = None,
         horizon: int = 20_000,
         dtype: str = "float32",
     ) -> None:
+        visitors: Floats | None = None
+        if source is not None:
+            refuse(source, n_arms=(n_arms, 4), dim=(dim, 6), correlation=(correlation, 0.0), scale=(scale, 0.5))
+            refuse(source, theta=(theta, None), support=(support, None), link=(link, "logistic"))
+            one_of(("open-bandit",), source=source)
+            visitors, n_arms, own = packaged.visitors(one_of(("men", "women", "all"), campaign=campaign), download)
+            dim, scale = visitors.shape[1], 1.0
         shape = (count(n_arms=n_arms), count(dim=dim) + 1)
         if not abs(number(correlation=correlation)) < 1:
             raise ValueError(f"correlation must lie in (-1, 1); got {correlation}.")
@@ -79,6 +104,9 @@ class ClicksProblem(CoinArms):
         given = drawn if theta is None else np.array(theta, dtype=np.float64)
         if given.shape != shape or not np.isfinite(given).all():
             raise ValueError(f"theta must be finite numbers of shape {shape}, intercepts last; got {shown(theta)}.")
+        if visitors is not None:
+            self.kept = Support(visitors.astype(self.dtype), np.full(len(visitors), 1 / len(visitors)))
+            given = with_lift(given, visitors, lift, own if rate is None else rate)
         if imbalance is not None:
             given[1:, -1] += self._lead(given, imbalance, rng)
         self.theta: Floats = given.ravel()
@@ -104,6 +132,43 @@ class ClicksProblem(CoinArms):
             raise ValueError(f"imbalance must lie in (0, 1); got {imbalance}.")
         if len(theta) < 2:
             raise ValueError("imbalance compares arms; with n_arms = 1 leave it out.")
-        scores = self.drawn(2**16, rng).astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        x = self.drawn(2**16, rng) if self.kept is None else self.kept.contexts
+        scores = x.astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
         ahead = scores[:, 0] - scores[:, 1:].max(axis=1)
         return float(np.quantile(ahead, 1 - imbalance))
+
+
+def with_lift(theta: Floats, visitors: Floats, lift: float, rate: float) -> Floats:
+    """Scale parameters, and move all intercepts, so that clicks have a rate and a lift.
+
+    Args:
+        theta: shape (K, d + 1), intercepts last.
+        visitors: shape (n, d).
+        lift: mean over visitors of the best arm's chance, over that of all arms.
+        rate: mean chance over visitors and arms.
+
+    Raises:
+        ValueError: a rate or lift out of range, or that only more than one click a user would reach.
+    """
+    if not (0 < number(rate=rate) < 1 and 1 < number(lift=lift) and rate * lift < 0.9):
+        raise ValueError(f"rate must be > 0, lift > 1, and rate lift below .9; got rate {rate:g} and lift {lift:g}.")
+    known, often = np.unique(visitors, axis=0, return_counts=True)
+    share = often / often.sum()
+    scores = known @ theta[:, :-1].T + theta[:, -1]
+
+    def base(spread: float) -> float:
+        def over(b: float) -> float:
+            return float(share @ scipy.special.expit(spread * scores + b).mean(axis=1) - rate)
+
+        far = 40.0 + spread * float(np.abs(scores).max())
+        return float(scipy.optimize.brentq(over, -far, far))
+
+    def gain(spread: float) -> float:
+        return float(share @ scipy.special.expit(spread * scores + base(spread)).max(axis=1) - lift * rate)
+
+    spread = float(scipy.optimize.brentq(gain, 0.0, 20.0)) if gain(20.0) > 0 else np.nan
+    if np.isnan(spread):
+        raise ValueError(f"no likes of {len(theta)} arms have a lift of {lift:g}; take a smaller one.")
+    found = spread * theta
+    found[:, -1] += base(spread)
+    return found

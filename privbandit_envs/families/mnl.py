@@ -107,7 +107,8 @@ def best_assortment(weights: Floats, revenues: Array, capacity: int) -> NDArray[
     equal = (revenues == revenues[:, :1]).all(axis=1)
     if equal.all():
         return top_k(weights, capacity)
-    best = top_k(np.where(equal[:, None], weights, weights * revenues), capacity)
+    worth = np.where(equal[:, None], weights, weights * revenues)
+    best = top_k(worth, capacity) & (worth > 0)  # what earns nothing only takes sales from others
     active = np.flatnonzero(~equal)
     w, r = weights[active], revenues[active]
     value = offer(w, r, best[active]).expected_revenue

@@ -5,7 +5,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from privbandit_envs.changing.people import POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
+from privbandit_envs.changing.people import IN_ORDER, POPULATIONS, WITH, check_everyone_once, most_visits, rows_in_turn
 from privbandit_envs.datasets import packaged
 from privbandit_envs.datasets.frames import ArmTable
 from privbandit_envs.families.classification import min_max, public_stream
@@ -30,7 +30,8 @@ class TableProblem(ArmProblem):
         download: whether to download the choices if they are not there.
         n_public: number of public people; None: all that the table's own column makes public.
         public_seed: decides who is public.
-        population: ``"with-replacement"``, or ``"without-replacement"``: nobody comes twice in an episode.
+        population: ``"with-replacement"``; ``"without-replacement"``: nobody comes twice in an episode; ``"in-order"``:
+            nor does anybody, and people come in the order of the table.
         horizon: rounds an episode.
         dtype: of the contexts.
 
@@ -72,7 +73,8 @@ class TableProblem(ArmProblem):
         return self.observe(self.users(0, n, rng))
 
     def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
-        return rows_in_turn(len(self.records), start, n, rng, self.population)
+        rows = rows_in_turn(len(self.records), start, n, rng, self.population)
+        return rows if self.population != IN_ORDER else np.argsort(self.people)[rows]
 
     def records_of(self, rows: Array, rng: Generator) -> Array:
         """Return records: the features of every arm, and its reward in a last column."""

@@ -282,6 +282,7 @@ class AnyWithPublicCopy(AgentClassifier):
         return super().fit(X, y, X, y)
 
 
+@pytest.mark.wide_at("*'pglm'*")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         WithPublicCopy(1000.0, depth=6, random_state=0),
@@ -348,6 +349,7 @@ def test_with_public_rows_all_of_scikit_learn_s_checks_pass(name: str) -> None:
     assert len(told) > 50
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*")
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)
 def test_every_agent_of_labels_fits_offline(name: str) -> None:

@@ -15,7 +15,8 @@ SMALL = "conformance/SparseLinear-v0"  # second moments of 400 features are no t
 register(SMALL, "privbandit_envs.families.sparse:SparseLinearProblem", dim=25)
 IDS = [SMALL if env_id == "privbandit/SparseLinear-v0" else env_id for env_id in ENV_IDS if "privbandit/" in env_id]
 THEMSELVES = [name for name, entry in AGENTS.items() if not issubclass(entry.load(), Auto)]
-PAIRS = [(name, env_id) for name in THEMSELVES for env_id in IDS if can_play(name, gym.make(env_id))]
+MADE = {env_id: gym.make(env_id) for env_id in IDS}
+PAIRS = [(name, env_id) for name in THEMSELVES for env_id, env in MADE.items() if can_play(name, env)]
 AGAIN = {"check_seeds", "check_actions", "check_frozen", "check_reports", "check_replay", "check_noise"}
 """Checks of who plays linear bandits, for sparse ones: their features are longer. The others would look at the same."""
 LINEAR = {name for name, env_id in PAIRS if env_id == "privbandit/Linear-v0"}
@@ -44,6 +45,7 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
     assert {env_id for _, env_id in PAIRS} == set(IDS)
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at(
     "check_replay-dpmnl-*",
     "check_replay-reward-*",

@@ -180,6 +180,7 @@ def parts(thing: Any) -> Iterator[tuple[str, Any]]:
                 yield from ((f"{name}.{inner}", part) for inner, part in parts(value))
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-ldp")
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_copy_shares_a_part_with_its_agent(name: str) -> None:
@@ -207,6 +208,7 @@ def test_a_copy_of_a_curator_counts_by_itself() -> None:
     assert twin.ledger is not agent.ledger and not np.array_equal(agent.release, twin.release)
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-ldp")
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_pickle_of_an_agent_without_a_seed_holds_no_key(name: str) -> None:
@@ -225,6 +227,7 @@ def test_a_pickle_of_an_agent_without_a_seed_holds_no_key(name: str) -> None:
             agent.update(contexts, np.asarray(agent.select_action(contexts)), np.ones(60))
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", PRIVATE)
 def test_copies_share_no_noise_unless_they_were_made_with_a_seed(name: str) -> None:
     env = world(name)

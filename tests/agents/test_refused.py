@@ -42,6 +42,7 @@ def everything(agent: Any) -> str:
     return json.dumps(kept, sort_keys=True, default=str)
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*", "lpct-?", "psgd-*", "dpmnl", "dpmnl-*")
 @pytest.mark.parametrize("name", WITH_PEOPLE)
 def test_a_refused_group_of_people_leaves_no_trace(name: str) -> None:
@@ -61,6 +62,7 @@ def test_a_refused_group_of_people_leaves_no_trace(name: str) -> None:
         assert everything(agent) == before
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*", "lpct-?", "psgd-*")
 @pytest.mark.parametrize("name", [name for name in WITH_PEOPLE if issubclass(AGENTS[name].load(), Devices)])
 def test_nobody_has_reported_whom_the_ledger_refuses(name: str) -> None:

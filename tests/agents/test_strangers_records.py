@@ -55,8 +55,9 @@ OURS = {
 PAIRS = [
     (name, env_id)
     for env_id, given in WORLDS.items()
+    for env in [gym.make(env_id, horizon=2000, **given)]
     for name in OURS
-    if can_play(name, gym.make(env_id, horizon=2000, **given))
+    if can_play(name, env)
 ]
 LABELS = [name for name, kind in OURS.items() if issubclass(kind, LabelAgent)]
 
@@ -118,6 +119,7 @@ def reports_of(agent: Any, sent: list[Any], seed: int) -> Any:
     return agent.randomize(*agent.records_of(*sent))
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*", "lpct-?-*", "psgd-*", "*-privbandit/SparseLinear*")
 @pytest.mark.parametrize(("name", "env_id"), PAIRS)
 def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str, Any]) -> None:
@@ -155,6 +157,7 @@ def counted(agent: Any) -> tuple[int, int]:
     return int(getattr(agent, "users", 0)), 0 if ledger is None else ledger.releases
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*", "*-privbandit/SparseLinear*")
 @pytest.mark.parametrize(("name", "env_id"), PAIRS)
 def test_a_group_of_bad_records_counts_as_many(name: str, env_id: str, groups: dict[str, Any]) -> None:
@@ -179,6 +182,7 @@ def test_lists_with_anything_in_them_are_served_with_masks_as_well(groups: dict[
         assert np.asarray(actions).tolist() == [0, 0, 0]
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*")
 @pytest.mark.parametrize("bad", KINDS.values(), ids=KINDS.keys())
 @pytest.mark.parametrize("name", LABELS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from browsing import DESKTOP, PHONE, chromium, opened, serious, too_wide
-from privbandit_agents.experiments.suite.leaderboard import leaderboard
+from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
 from privbandit_agents.experiments.suite.records import references
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of the references, sixty agents or more."""
     assert len(references()) >= 60
     path = tmp_path_factory.mktemp("board") / "board.html"
-    path.write_text(leaderboard({"jdp-linucb": "not refuted, power 1.00"}))
+    path.write_text(leaderboard(standings({"jdp-linucb": "not refuted, power 1.00"})))
     assert path.stat().st_size < LARGEST
     return path.as_uri()
 

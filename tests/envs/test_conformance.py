@@ -40,7 +40,13 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     "check_*-expedia-sample-concatenated-*",
     "check_groups-*-float64",
     "check_groups-*-7-2-4",
-    "check_people-*-unit-float64",
+    "*-case1-2",
+    "*-ill-3-3-200-True",
+    "*-7-1-uniform--0.9",
+    "*-random-unit-float64",
+    "*-5-5-1-*",
+    "*-Smooth-v0-30-2-1",
+    "*-Bandit-v0-3-hard-float64",
 )
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s[0].split('/')[1]}-{'-'.join(map(str, s[1].values()))}")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)

@@ -1,12 +1,10 @@
 """What agents that play arms share: the played features, what can be learned from them, and the optimistic arm."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dtrtri
 
 from privbandit_agents.base.records import played, usable, warn_of_ignored
 from privbandit_agents.base.rows import remembered
@@ -128,15 +126,21 @@ def in_blocks(rows: Array, groups: Array | int, blocks: int) -> Floats:
     return spread.reshape(len(rows), -1)
 
 
-def optimistic_scorer(a: Floats, theta: Floats, width: float) -> Floats:
-    """Return [width A^(-1/2) | theta], shape (d, d + 1): x times it gives the bonus vector and the estimate."""
-    root, _ = dtrtri(np.linalg.cholesky(a), lower=1)
-    return np.column_stack([width * root.T, theta])
+def optimistic_scorer(roots: Floats, thetas: Floats, width: float) -> Floats:
+    """Return [width R' | theta] of models side by side: x times it gives each model's bonus vector and its estimate.
 
+    Args:
+        roots: R with R' R = A^-1, shape (d, d), or (models, d, d).
+        thetas: shape (d,), or (models, d).
+        width: of the bonus.
 
-def optimistic_scorers(a: Iterable[Floats], thetas: Iterable[Floats], width: float) -> Floats:
-    """Return the models' optimistic scorers side by side, shape (d, models (d + 1))."""
-    return np.hstack([optimistic_scorer(one, theta, width) for one, theta in zip(a, thetas, strict=True)])
+    Returns:
+        Shape (d, models (d + 1)).
+    """
+    scorers = np.empty((roots.shape[-1], *thetas.shape[:-1], roots.shape[-1] + 1))
+    np.multiply(width, roots.transpose(-1, *range(roots.ndim - 1)), out=scorers[..., :-1])
+    scorers[..., -1] = thetas.T
+    return scorers.reshape(len(scorers), -1)
 
 
 def ridge_width(sigma: float, added: float, dim: int, users: float) -> float:

@@ -42,7 +42,8 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
     """Pick out the offered items; no user's result depends on the records of others.
 
     Any record will do: in a set of more than ``capacity`` items the first ones count, a purchase outside the set counts
-    as none, and offered features with NaN or infinity count as items of zeros, none of them bought.
+    as none, and offered features with NaN or infinity count as items of zeros, none of them bought. An item of zeros
+    is one that the user cannot have: it was not on offer.
 
     Args:
         contexts: shape (n, N, d + 1), the revenue in the last column.
@@ -56,6 +57,7 @@ def lay_out(contexts: Array, sets: Array, purchases: Array, capacity: int) -> La
     features = contexts.reshape(-1, columns)[rows, :-1].astype(np.float64).reshape(*order.shape, columns - 1)
     if not offered.all():
         features[~offered] = 0.0
+    offered = offered & features.any(axis=2)
     hit = offered & (order == np.asarray(purchases)[:, None])
     if not modest(features, 1e100) and not (whole := np.isfinite(features).all(axis=(1, 2))).all():
         features[~whole], hit[~whole] = 0.0, False

@@ -237,19 +237,25 @@ def part(value: object, shape: tuple[int, ...], dtype: Floats | None = None) -> 
 
     A row of another length is NaN throughout, and the other rows stay as they are.
     """
+    if not shape:
+        return cast(np.array(real(value)), dtype)
     array = real_array(value)
     if array is not None and array.shape == shape:
         return cast(array, dtype or FLOAT64)
-    if not shape:
-        return cast(np.array(real(value)), dtype)
     entries = entries_of(value)
     if entries is None or len(entries) != shape[0]:
         return np.full(shape, math.nan, dtype)
+    if len(shape) == 1:
+        return cast(np.array([real(inner) for inner in entries]), dtype)
     return np.array([part(inner, shape[1:], dtype) for inner in entries], dtype or FLOAT64).reshape(shape)
 
 
 def real(value: object) -> float:
     """Return a real number in float64, infinity if it is too large, NaN if it is anything else."""
+    if type(value) not in (float, int):  # most are
+        array = real_array(value)
+        if array is not None and array.shape == ():
+            return float(array)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, Real | Decimal | np.bool_):

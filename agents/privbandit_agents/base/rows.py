@@ -19,6 +19,16 @@ KEPT_BYTES = 2**24
 """Memory for the records of users that an agent without privacy keeps, at most."""
 
 
+def keep_pages(numbers: int) -> None:
+    """Let arrays of so many float64 that are freed stay with the process, which needs as many for the next user.
+
+    C's allocator gives long arrays back to the system and then gets each page anew, which takes as long as a pass over
+    them. It keeps them from the first one on that is freed, up to 32 MiB; this one takes no page.
+    """
+    if numbers >= 2**13:
+        np.empty(2**25 - 2**14, np.uint8)
+
+
 class Rows:
     """Rows appended at the end; the array behind them doubles when it is full.
 

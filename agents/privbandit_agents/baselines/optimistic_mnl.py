@@ -15,6 +15,7 @@ from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Count, NonNegative
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.baselines.mnl import MNLAgent, MNLSettings
+from privbandit_agents.privacy.contributions.moments import inverse_root
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class WidthAgent(MNLAgent[W]):
         super().refit()
         t = self.users
         alpha = self.config.bonus_scale * math.sqrt(self.dim / 2 * math.log(1 + t / self.dim) + math.log(t))
-        self.scorer = optimistic_scorer(self.gram, self.theta, alpha)
+        self.scorer = optimistic_scorer(inverse_root(self.gram), self.theta, alpha)
 
 
 class UCBMNL(WidthAgent[WidthSettings]):

@@ -34,7 +34,7 @@ from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, possible_worlds
 from privbandit_agents.logs.telling import LIFTS, Finding, Gain, effective_rows, findings, gain, rows_needed
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import did_you_mean, shown
+from privbandit_envs.validate import count, did_you_mean, shown
 
 Floats = NDArray[np.float64]
 AGENTS = {"joint": "auto-joint", "shuffle": "shuffle-linucb", "local": "auto-local", "reward": "reward-dp-linucb"}
@@ -212,6 +212,7 @@ def cost(
     out: Path | str = "runs/cost",
     seeds: int = 16,
     users: int | None = None,
+    batch: int = 1,
     always: bool = False,
     engine: Engine | None = None,
     err: Console | None = None,
@@ -229,6 +230,7 @@ def cost(
             service starts, if agents play and the log was encoded by a schema.
         seeds: worlds that are drawn, each for one run of each agent; budgets other than the first have half of them.
         users: of each run; default: the log's, at most 100,000.
+        batch: users whose feedback comes together, with the last of them.
         always: whether agents play though the log shows no gain.
         engine: where to run.
         err: shows progress.
@@ -258,6 +260,7 @@ def cost(
     # what rows tell
     folder.mkdir(parents=True, exist_ok=True)
     with usage_errors("cost"):
+        late = regime_of(batch)
         found = told_by_rows(log)
     writing: dict[str, Callable[[], object]] = {}
     results: Results = {}
@@ -270,13 +273,13 @@ def cost(
         path = (folder / f"world-{made.digest}.npz").absolute()
         made.write(path)
         n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
-        env = gym.make(LOG_ENV, source=made, draw=0, horizon=n)
+        env = gym.make(LOG_ENV, source=made, draw=0, horizon=n, **late)
         playing = players(made, env, epsilons, notions, n, found.absent)
         # the budget nearest to 1 first, and all in the same worlds
         near = min(epsilons, key=lambda epsilon: abs(math.log(epsilon)))
         trials = {
             (notion, epsilon): [
-                Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw}, given)
+                Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw} | late, given)
                 for draw in range(seeds if epsilon in (None, near) else max(2, seeds // 2))
             ]
             for (notion, epsilon), (agent, given) in playing.items()
@@ -287,7 +290,7 @@ def cost(
                 more, failed = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
                 results, failures = results | more, failures + failed
         if "schema" in log.about and log.contexts.ndim == 2:
-            writing["deploy.json"] = lambda: write_plan(folder / "deploy.json", log, made, playing, near, n)
+            writing["deploy.json"] = lambda: write_plan(folder / "deploy.json", log, made, playing, near, n, batch)
         gains = [(float(table.max(axis=1).mean()), float(table.mean())) for table in map(made.drawn, range(seeds))]
         for (notion, epsilon), mine in trials.items():
             runs = {one.seed: results[one.name] for one in mine if one.name in results}
@@ -297,12 +300,17 @@ def cost(
     writing |= {
         "cost.json": lambda: write_json(folder / "cost.json", found, log),
         "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
-        "cost.html": lambda: write_page(folder / "cost.html", title, found, log),
+        "cost.html": lambda: write_page(folder / "cost.html", title, found, log, batch),
     }
     lost = unwritten(folder, writing)
     for line in (*told(failures), *lost):
         print(line, file=sys.stderr)
     return replace(found, code=UNFINISHED if failures or lost else 0)
+
+
+def regime_of(batch: int) -> dict[str, Any]:
+    """Return the argument of an environment whose feedback comes in batches of so many users; none for one by one."""
+    return {"feedback": {"mean": batch, "law": "batch"}} if count(batch=batch) > 1 else {}
 
 
 def told_by_rows(log: Log) -> Costs:
@@ -395,6 +403,13 @@ def values_of_arms(log: Log) -> list[tuple[str, int, int, float, Estimate | None
     return found
 
 
+def comes(batch: int) -> str:
+    """Return when feedback comes, and what would change the answer, in a sentence."""
+    if batch == 1:
+        return "feedback comes after each user; later feedback keeps less (--batch)."
+    return f"feedback comes after each {batch:,} users, which is told to agents; smaller batches keep more."
+
+
 def write_json(path: Path, found: Costs, log: Log) -> None:
     """Write the answer, rows and findings for machines."""
     one = found.gain
@@ -423,6 +438,7 @@ def write_plan(
     playing: dict[tuple[str, float | None], tuple[str, dict[str, Any]]],
     near: float,
     users: int,
+    batch: int,
 ) -> None:
     """Write what a service starts from: the schema, the arms, and the agents, those of the budget ``near`` first."""
     agents = [
@@ -441,6 +457,7 @@ def write_plan(
         "schema": log.about["schema"],
         "arms": made.arms,
         "reward_range": [made.low, made.high],
+        "batch": batch,
         "agents": agents,
     }
     with atomic(path) as file:
@@ -487,7 +504,7 @@ def shares_by_budget(drawn: Figure, axis: Axes, rows: Sequence[Row]) -> None:
         drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
 
 
-def write_page(path: Path, title: str, found: Costs, log: Log) -> None:
+def write_page(path: Path, title: str, found: Costs, log: Log, batch: int = 1) -> None:
     """Write the page: headline, table, figure, findings, arms, promises, grounds; it needs no other file."""
     reading = "Means with 95 % intervals."
     if found.nearest:
@@ -515,7 +532,7 @@ def write_page(path: Path, title: str, found: Costs, log: Log) -> None:
         "findings": items(map(str, found.findings)),
         "arms": Table(arms, columns, "Arms by the log, with 95 % intervals.").html("Arms"),
         "promises": items(promises) or "<li>No agent played: the log shows no gain to be kept.</li>",
-        "grounds": items((*grounds(found, log), *found.absent)),
+        "grounds": items((*grounds(found, log, batch), *found.absent)),
     }
     text = files("privbandit_agents.cli").joinpath("cost.html").read_text(encoding="utf-8")
     with atomic(path) as file:
@@ -526,7 +543,7 @@ def items(sentences: Iterable[str]) -> str:
     return "\n".join(f"<li>{html.escape(one)}</li>" for one in sentences)
 
 
-def grounds(found: Costs, log: Log) -> list[str]:
+def grounds(found: Costs, log: Log, batch: int) -> list[str]:
     """Return the assumptions behind the numbers, and what would change them most, in sentences."""
     kinds = {"one arm": "one arm for all", "linear": "arms by features", "products": "arms by features and products"}
     told = [
@@ -538,7 +555,7 @@ def grounds(found: Costs, log: Log) -> list[str]:
         told += [
             "Model: log-odds or means are linear in the features, and in their products if there are at most ten; "
             "what it cannot follow, agents cannot gain here.",
-            "Batch: agents learn from each user at once, or in batches of their own; later feedback keeps less.",
+            f"Batch: {comes(batch)}",
         ]
     if log.people is not None:
         told.append(

@@ -19,7 +19,18 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privbandit_agents.cli.cost import AGENTS, Row, items, played, players, shares_by_budget, table_of, two
+from privbandit_agents.cli.cost import (
+    AGENTS,
+    Row,
+    comes,
+    items,
+    played,
+    players,
+    regime_of,
+    shares_by_budget,
+    table_of,
+    two,
+)
 from privbandit_agents.cli.manual import deployment
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import told
@@ -99,6 +110,7 @@ def plan(
     *,
     features: int = 5,
     visits: int = 1,
+    batch: int = 1,
     draws: int = 8,
     seed: int = 0,
     out: Path | str = "runs/plan",
@@ -120,6 +132,7 @@ def plan(
         notions: of "joint", "shuffle", "local" and "reward"; default: all.
         features: of a user.
         visits: of a person.
+        batch: users whose feedback comes together, with the last of them.
         draws: worlds.
         seed: of the worlds.
         out: a folder for results, ``plan.html``, ``plan.png`` and ``plan.json``.
@@ -136,6 +149,7 @@ def plan(
             raise ValueError(f"a plan needs at least {needed}; got {arms}, {rate:g}, {lift:g}, {users}, {draws}.")
         if strange := [notion for notion in notions or () if notion not in AGENTS]:
             raise ValueError(f"--notions must be of {', '.join(AGENTS)}; got {shown(strange[0])}.")
+        late = regime_of(batch)
         made = planned_worlds(arms, rate, lift, min(users, MOST), features, visits, draws, seed)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,12 +157,12 @@ def plan(
     made.write(path)
     absent: list[str] = []
     horizons = [len(made) // part for part in PARTS]
-    env = gym.make(LOG_ENV, source=made, draw=0, horizon=len(made))
+    env = gym.make(LOG_ENV, source=made, draw=0, horizon=len(made), **late)
     playing = players(made, env, epsilons, notions, len(made), absent)
     del playing["none", None]
     trials = {
         (notion, epsilon, n): [
-            Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw}, given)
+            Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw} | late, given)
             for draw in range(draws)
         ]
         for (notion, epsilon), (agent, given) in playing.items()
@@ -169,13 +183,14 @@ def plan(
     unit = "visit" if visits == 1 else f"person, who comes {visits} times"
     many = f"{users:,} users" if users <= MOST else f"the first {MOST:,} of {users:,} users"
     size = f"{arms} arms, a rate of {rate:.3g} and a gain of {lift:.1%} with the best arm for each user"
-    answer = Plan(rows, half, f"With {size}, and epsilon for a {unit}, after {many}", absent, 0)
+    told_when = f", feedback after each {batch:,} users" if batch > 1 else ""
+    answer = Plan(rows, half, f"With {size}{told_when}, and epsilon for a {unit}, after {many}", absent, 0)
     lost = unwritten(
         folder,
         {
             "plan.json": lambda: write_json(folder / "plan.json", answer),
             "plan.png": lambda: save(picture(answer), folder / "plan.png"),
-            "plan.html": lambda: write_page(folder / "plan.html", answer),
+            "plan.html": lambda: write_page(folder / "plan.html", answer, batch),
         },
     )
     for line in (*told(failures), *lost):
@@ -244,7 +259,7 @@ def users_for_half(horizons: Sequence[int], shares: Floats) -> Half:
             found.append(places[k - 1] + share * (places[k] - places[k - 1]))
     each, n = np.array(found), len(found)
     half = scipy.special.stdtrit(n - 1, 0.975) * each.std(ddof=1) * math.sqrt(1 + 1 / n)
-    low, high = (math.exp(np.clip(each.mean() + end, places[0], places[-1])) for end in (-half, half))
+    low, high = np.clip(np.exp(each.mean() + np.clip((-half, half), -50, 50)), horizons[0], horizons[-1]).tolist()
     return Half(low, high, horizons[0], horizons[-1])
 
 
@@ -263,7 +278,7 @@ def picture(found: Plan) -> Figure:
     return drawn
 
 
-def write_page(path: Path, found: Plan) -> None:
+def write_page(path: Path, found: Plan, batch: int) -> None:
     """Write the page, in the form of that of ``cost``."""
     draws = len(found.rows[0].shares) if found.rows else 0
     reading = f"One deployment in each of {draws} worlds, with the 95 % interval of a further one."
@@ -271,7 +286,8 @@ def write_page(path: Path, found: Plan) -> None:
     grounds = [
         "Log-odds of clicks are linear in standard normal features, with coefficients drawn for each arm.",
         "A log of your own says more: privbandit cost reads the rate, the gain and the features from it.",
-        "The gain, the number of features and the batches in which feedback comes change the answer most.",
+        f"Batch: {comes(batch)}",
+        "The gain, the number of features and the batch change the answer most.",
     ]
     parts = {
         "title": "What privacy would cost",

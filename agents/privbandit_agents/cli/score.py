@@ -20,7 +20,7 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.suite.leaderboard import leaderboard
+from privbandit_agents.experiments.suite.leaderboard import REPEATS, leaderboard, standings
 from privbandit_agents.experiments.suite.price import price
 from privbandit_agents.experiments.suite.records import (
     Record,
@@ -272,18 +272,20 @@ def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, pat
 
 
 def drawn(path: Path, rows: Sequence[Path]) -> int:
-    """Write the leaderboard of the references and of rows from outside, or, by the suffix, the price of privacy."""
-    suite = load_suite()
+    """Write the leaderboard of the references and of rows from outside, or, by the suffix, the price of privacy.
+
+    With the page it prints whether the order of agents repeats.
+    """
     with usage_errors("--board"):
         if path.suffix == ".html":
-            made: Callable[[], object] = partial(
-                write, path, partial(leaderboard, None, [read_row(one) for one in rows])
-            )
+            told = standings(rows=[read_row(one) for one in rows])
+            made: Callable[[], object] = partial(write, path, partial(leaderboard, told))
+            print(*Table(told["repeats"], REPEATS).lines(), sep="\n")
         elif path.suffix == ".png":
-            made = partial(save, price(references(), suite), path)
+            made = partial(save, price(references(), load_suite()), path)
         else:
             raise ValueError(f"takes a page, .html, or a picture, .png; got {path}.")
-        lost = unwritten(path.parent, {path.name: made})
+    lost = unwritten(path.parent, {path.name: made})
     print(*(lost or [f"board: {path}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0
 

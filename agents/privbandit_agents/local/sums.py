@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.guarantee import Guarantee, arithmetic_of
 from privbandit_agents.base.local import ENTRIES_AT_ONCE, Inputs, LocalAgent, Randomizer
-from privbandit_agents.base.rows import added, blocks
+from privbandit_agents.base.rows import added, blocks, keep_pages
 from privbandit_agents.base.settings import PrivateSettings
 from privbandit_agents.base.spaces import Action, Array, Feedback
 from privbandit_agents.privacy.accounting.costs import Cost
@@ -86,6 +86,7 @@ class SummedReports(LocalAgent[P, Array]):
             device: of the first run.
             exact: whether later runs and the server are as exact as this device.
         """
+        keep_pages(device.entries)
         config: Any = self.config
         proven = getattr(config, "calibration", "correct") == "correct"
         self.device, self.total, self.users, self.refit_at = device, np.zeros(device.entries), 0, 1

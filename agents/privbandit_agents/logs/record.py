@@ -39,8 +39,8 @@ ONE = 1 + 1e-6
 """A propensity up to this is 1 that was rounded, in single precision or by a sum."""
 SUFFIXES = (".npz", ".parquet", ".csv")
 ABOUT: dict[str, tuple[type, ...]] = {
-    "agent": (str,), "in_order": (bool,), "in_time": (bool,), "arms": (list, tuple), "features": (list, tuple),
-    "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
+    "agent": (str,), "in_order": (bool,), "in_time": (bool,), "renumbered": (bool,), "arms": (list, tuple),
+    "features": (list, tuple), "reward_range": (list, tuple), "uniform": (int, float), "least_propensity": (int, float),
 }  # fmt: skip
 """The kinds of what a log tells of itself and an estimate reads."""
 
@@ -89,7 +89,7 @@ class Log:
         for name in ("contexts", "rewards"):
             numbers = np.asarray(getattr(self, name))
             if numbers.dtype.kind not in "fiub" or not np.isfinite(numbers).all():
-                raise ValueError(f"{name} must be finite numbers: leave out users with missing values.")
+                raise ValueError(f"{name} must be finite numbers: put a public value in place of a missing one.")
         if self.masks is not None:
             object.__setattr__(self, "masks", self._checked(self.masks))
         self._check_actions()
@@ -304,6 +304,7 @@ class Log:
                 got = f"{p[odd[0]]} in row {odd[0]}"
                 raise ValueError(f"column {shown(propensity)} must lie in (0, 1]: the arm was taken; got {got}.")
         about |= {"from_people": encoding.schema.private} if encoding.schema.private else {}
+        about |= {} if people is None else {"renumbered": True}
         if encoding.scaled:
             about |= {"schema": encoding.schema.written}
             about |= {} if (span := encoding.reward_range) is None else {"reward_range": span}

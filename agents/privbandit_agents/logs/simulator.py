@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.logs.estimates import Steps, crossed, interval, largest_weight
+from privbandit_agents.logs.estimates import Steps, crossed, interval, largest_weight, weights_of
 from privbandit_agents.logs.posterior import draw_lines
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.telling import designed, moments
@@ -483,30 +483,39 @@ def compared(made: Simulator) -> Iterator[Gap]:
         yield Gap(f"the weights of arm {name}", 1.0, mean, low, high, not low <= 1 <= high)
 
 
-def replay(log: Log, agent: AnyAgent, seed: int = 0) -> tuple[float, int]:
-    """Let an agent play a log whose arms were uniform: it is shown each row, and keeps those where it takes the arm.
+def replay(log: Log, agent: AnyAgent | Array, seed: int = 0) -> tuple[float, int]:
+    """Let an agent play a log: it is shown each row, and keeps those where it takes the logged arm.
 
-    Kept rows have the law of the agent's own history (Li et al. 2011), so that nothing is modeled; one row in K is.
+    Of a log whose propensities differ, such a row counts with a chance in proportion to 1 / propensity, so that kept
+    rows have the law of the agent's own history (Li et al. 2011), and nothing is modeled. One row in K is kept if arms
+    were uniform, fewer else.
 
     Args:
-        log: of arms with equal propensities 1 / K.
-        agent: made for the contexts of the log; it learns.
-        seed: of the order of rows.
+        log: of arms.
+        agent: made for the contexts of the log; it learns. Or the probabilities of a policy that does not learn, shape
+            (n, K): then a row is kept with a chance in proportion to its weight, so that the logging policy keeps all.
+        seed: of the order of rows, and of what is kept.
 
     Returns:
         The mean reward of kept rows, and how many there are.
 
     Raises:
-        ValueError: propensities differ, or nothing was kept.
+        ValueError: a log of sets, or nothing was kept.
     """
-    if log.actions.ndim > 1 or np.ptp(log.propensities) > 1e-9:
-        raise ValueError("replay needs a log of arms drawn uniformly: propensities must all be 1 / K.")
-    total, kept = 0.0, 0
-    for row in default_rng([seed, 42]).permutation(len(log)):
-        context = agent.contexts_of(log.contexts[row])
-        if int(agent.select_action(context)) == int(log.actions[row]):
-            agent.update(context, int(log.actions[row]), float(log.feedback[row]))
-            total, kept = total + float(log.rewards[row]), kept + 1
-    if not kept:
+    if log.actions.ndim > 1:
+        raise ValueError("replay needs a log of arms; this one has sets.")
+    rng = default_rng([seed, 42])
+    order = rng.permutation(len(log))
+    if isinstance(agent, np.ndarray):
+        weights = weights_of(log, agent)
+        kept = rng.random(len(log)) * weights.max() < weights
+    else:
+        kept = rng.random(len(log)) * log.propensities <= log.propensities.min()
+        for row in order[kept[order]]:
+            context = agent.contexts_of(log.contexts[row])
+            kept[row] = int(agent.select_action(context)) == int(log.actions[row])
+            if kept[row]:
+                agent.update(context, int(log.actions[row]), float(log.feedback[row]))
+    if not kept.any():
         raise ValueError("no row of the log has the arm that the agent takes.")
-    return total / kept, kept
+    return float(log.rewards[kept].mean()), int(kept.sum())

@@ -90,8 +90,8 @@ def findings(log: Log) -> list[Finding]:
             "How sure an answer can be depends on these events rather than on rows.",
         ),
         Finding(
-            f"An arm has rows worth {sizes.min():,.0f} to {sizes.max():,.0f} of its own, by its weights.",
-            "A policy's interval is as wide as so many rows of its arms make it.",
+            f"Effective rows of an arm, by the weights: {sizes.min():,.0f} to {sizes.max():,.0f}.",
+            "The fewer they are, the wider is the interval of a policy that takes the arm.",
         ),
     ]
     if rare := [name for name, rows in zip(names, counts, strict=True) if rows < FEWEST]:

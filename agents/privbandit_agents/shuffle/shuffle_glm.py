@@ -14,10 +14,11 @@ import numpy as np
 import scipy
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.arms import optimistic_scorers
+from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import NonNegative, Within
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.contributions import logistic
+from privbandit_agents.privacy.contributions.moments import inverse_root
 from privbandit_agents.shuffle.batches import BatchSettings, ShuffleBatches
 
 sensitivity = lru_cache(maxsize=64)(logistic.sensitivity)
@@ -86,7 +87,7 @@ class ShuffleGLM(ShuffleBatches[Config]):
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         self.belief.learn(noisy, sigma, self.config.radius)
-        return optimistic_scorers(self.belief.precision, self.belief.theta, self.config.bonus_scale)
+        return optimistic_scorer(inverse_root(self.belief.precision), self.belief.theta, self.config.bonus_scale)
 
     def predict(self, contexts: Array) -> Array | None:
         """Return the mean rewards of the arms, shape (m, K); None if arms share a context."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privbandit_agents.base.agent import next_change
-from privbandit_agents.base.arms import optimistic_scorers, ridge_width
+from privbandit_agents.base.arms import optimistic_scorer, ridge_width
 from privbandit_agents.base.settings import Growth, NonNegative
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, pack, perturbed_ridge
@@ -75,10 +75,9 @@ class ShuffleLinUCB(ShuffleBatches[Config]):
         self.counted += weight * users
         # the regressions of that
         spread = math.sqrt(self.variance)
-        solved = [perturbed_ridge(part, self.dim, spread, 1.0) for part in np.split(self.total, self.models)]
-        a, thetas, (added, *_) = zip(*solved, strict=True)
+        roots, thetas, added = perturbed_ridge(self.total.reshape(self.models, -1), self.dim, spread, 1.0)
         width = self.config.bonus_scale * ridge_width(spread, added, self.dim, self.counted)
-        return optimistic_scorers(a, thetas, width)
+        return optimistic_scorer(roots, thetas, width)
 
     def predict(self, contexts: Array) -> Array | None:
         """Return x . theta, clipped to [-1, 1] as rewards are, shape (m, K); None if arms share a context."""

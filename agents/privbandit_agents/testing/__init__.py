@@ -7,6 +7,7 @@ Register an agent, then call ``check_agent("mine", "privbandit/Linear-v0")`` in 
 for one test a check.
 """
 
+import warnings
 from functools import wraps
 from typing import Any
 
@@ -59,7 +60,8 @@ def naming(check: Check) -> Check:
     @wraps(check)
     def named(name: str, env_id: str, horizon: int, config: dict[str, Any]) -> None:
         __tracebackhide__ = True
-        with said_by(check.__name__, name, config):
+        with said_by(check.__name__, name, config), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* promises little: ")  # checks play with little noise, too
             check(name, env_id, horizon, config)
 
     return named

@@ -209,8 +209,8 @@ def script(
     def served() -> Iterator[Records]:
         start = 0  # one of the users was drawn before
         while start < users - 1:
-            # at most 7 at once, so that schedules are looked at between releases too
-            n = min(agent.frozen_rounds(), users - 1 - start, 7)
+            # at most 7 at once, or a hundredth, so that schedules are looked at between releases too
+            n = min(agent.frozen_rounds(), users - 1 - start, max(7, users // 100))
             contexts, own = env.upcoming(n), target - start
             neighbours = [(np.array([place - start]), one) for place, one in (beside or {}).items()]
             for row, one in neighbours:
@@ -263,7 +263,8 @@ def follow(
             rows = target - start
             users = replaced(twin, Records(block.contexts, block.actions, block.feedback), rows, record, start)
             chosen = np.asarray(twin.select_action(users.contexts))
-            others = ~np.isin(np.arange(len(chosen)), rows)
+            others = np.ones(len(chosen), bool)
+            others[rows[(rows >= 0) & (rows < len(chosen))]] = False
             assert np.array_equal(chosen[others], block.chosen[others]), (
                 f"{forcer.what}: other users' actions differ though all releases are the same; raw data are read"
             )

@@ -24,10 +24,10 @@ from privbandit_agents.zoo.plugins import load_plugins
 from privbandit_agents.zoo.reading import import_named
 from privbandit_envs.changing.delay import regime
 from privbandit_envs.spaces import Units
-from privbandit_envs.validate import did_you_mean, unknown
+from privbandit_envs.validate import did_you_mean, listed, unknown
 from privbandit_envs.validate import seed as checked_seed
 
-LEAVES = "0.4.0"  # the first version without the agents that are retired now
+LEAVES = "0.5.0"  # the first version without the agents that are retired now
 STRONGER = {"local": "auto-local", "shuffle": "auto-local", "joint": "auto-joint", "reward": "auto-joint"}
 """Which name builds the default agent that promises a notion of privacy, or a stronger one."""
 
@@ -109,9 +109,11 @@ def make(
     """Build an agent for an environment.
 
     With ``warm`` the people of an old log are the agent's first users: it learns from what they were given and what
-    came of it, whoever chose. They have the same promise as all others, are counted among its users, and are in its
-    ledger; a horizon that is the environment's is longer by them. Their devices report as others' do. Who is in the
-    log and comes again is covered once for each visit, or, with ``people=n`` and the log's ``people``, as a person.
+    came of it. Each row has the same promise as all other users, is counted among them, and is in the ledger; a horizon
+    that is the environment's is longer by them. Their devices report as others' do. The promise is for a row of a log
+    whose length, order and other rows do not depend on it: those of a jointly private agent, whose budget adds, or of
+    one that learned from nobody. Who is in the log and comes again is covered once for each visit, or, with
+    ``people=n`` and a log by ``log``, as a person.
 
     Args:
         name: one of ``AGENTS``; ``"module:name"`` for an agent that a module of yours registers; or a class of yours,
@@ -142,7 +144,8 @@ def make(
     if warm is not None and "horizon" in field_names(find(name).load().Config) and (users := horizon_of(env)):
         config = {"horizon": users + len(warm.actions)} | config
     agent = built(name, env, seed, config)
-    for reason in weaknesses(agent.guarantee, horizon_of(env)):
+    users = horizon_of(env)
+    for reason in weaknesses(agent.guarantee, users and users + (0 if warm is None else len(warm.actions))):
         warnings.warn(f"{agent.name} promises little: {reason}.", stacklevel=2)
     rows, learn = getattr(env.unwrapped, "auxiliary_data", None), getattr(agent, "learn_logged", None)
     if rows is not None and learn is not None:
@@ -157,13 +160,21 @@ def learn_from(agent: AnyAgent, log: Any) -> None:
 
     Raises:
         TypeError: the agent learns from what it chose alone.
-        ValueError: the log has contexts of another shape.
+        ValueError: the log has contexts of another shape, levels that come from its rows, or people's numbers that it
+            made up, if these matter to a promise.
     """
     if isinstance(agent, LearningAgent) or not agent.learns_logs:
         raise TypeError(f"{agent.name} learns from arms that it chose itself, not from a log; leave warm out.")
     if log.contexts.shape[1:] != agent.context_shape:
         raise ValueError(
             f"the log has contexts of shape {log.contexts.shape[1:]}; {agent.name} plays {agent.context_shape}."
+        )
+    if agent.guarantee.notion != "none" and (columns := log.about.get("from_people")):
+        read = f"the levels or bounds of {listed(columns)} come from the log's rows, so that one row moves others"
+        raise ValueError(f"{read}; give Log.from_table a schema with public ones.")
+    if agent.people_seen is not None and log.about.get("renumbered"):
+        raise ValueError(
+            "people=n counts persons by their numbers, and Log.from_table made numbers up; leave people out."
         )
     person = {} if agent.people_seen is None or log.people is None else {"person": log.people}
     with serving(agent, log.masks):

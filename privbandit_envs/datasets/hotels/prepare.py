@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.hotels.data import JOINS, HotelData, HotelFacts, extended, free
-from privbandit_envs.datasets.hotels.logit import BilinearLogit
 from privbandit_envs.datasets.hotels.read import Searches
+from privbandit_envs.datasets.logit import Logit, bilinear
 from privbandit_envs.validate import count, fraction, positive
 
 Floats = NDArray[np.float64]
@@ -232,6 +232,6 @@ def fit(hotels: Floats, users: Floats, chosen: Selection, taken: Integers, ridge
     theta = {}
     for join in JOINS:
         parameters = free(join, hotels.shape[1], users.shape[1])
-        model = BilinearLogit(extended(hotels), extended(users), offered, taken, parameters, ridge)
-        theta[join] = np.round(model.fit(), 6)
+        maps = bilinear(extended(hotels), extended(users), parameters)
+        theta[join] = np.round(Logit(*maps, offered, taken, int(parameters.sum()), ridge).fit(), 6)
     return theta

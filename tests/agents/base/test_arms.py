@@ -5,6 +5,7 @@ from gymnasium.spaces import Discrete
 from privbandit_agents.base.arms import ArmModels, best_arm, in_blocks, optimistic_scorer, with_intercept
 from privbandit_agents.base.records import played
 from privbandit_agents.base.ties import Ties
+from privbandit_agents.privacy.contributions.moments import inverse_root
 
 
 def test_arms_that_do_not_exist_have_no_features() -> None:
@@ -18,7 +19,7 @@ def test_the_best_arm_maximises_the_upper_bound() -> None:
     rng = np.random.default_rng(3)
     root = rng.standard_normal((3, 3))
     a, theta, contexts = root @ root.T + np.eye(3), rng.standard_normal(3), rng.standard_normal((20, 5, 3))
-    scorer = optimistic_scorer(a, theta, 2.0)
+    scorer = optimistic_scorer(inverse_root(a), theta, 2.0)
     widths = np.sqrt(np.einsum("nki,ij,nkj->nk", contexts, np.linalg.inv(a), contexts))
     assert np.allclose(np.linalg.norm(contexts @ scorer[:, :-1], axis=-1), 2 * widths)
     assert np.array_equal(best_arm(contexts, scorer, Ties(0)), (contexts @ theta + 2 * widths).argmax(axis=1))

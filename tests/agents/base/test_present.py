@@ -22,7 +22,7 @@ from privbandit_envs.changing.masks import stand_ins
 LINEAR, LABELS = "privbandit/Linear-v0", "privbandit/Classification-v0"
 WORLDS: list[dict[str, Any]] = [
     {"id": LINEAR, "n_arms": 5, "dim": 3},
-    {"id": LABELS, "source": "digits"},
+    {"id": LABELS, "source": "wine"},
     {"id": LABELS},
 ]
 
@@ -136,13 +136,15 @@ def test_stand_ins_are_present_and_shared_out() -> None:
 
 
 THEMSELVES = [name for name, entry in AGENTS.items() if not issubclass(entry.load(), Auto | LearningAgent)]
-PLAYED = [{name for name in THEMSELVES if can_play(name, gym.make(**world, horizon=60))} for world in WORLDS]
+MADE = [gym.make(**world, horizon=60) for world in WORLDS]
+PLAYED = [{name for name in THEMSELVES if can_play(name, env)} for env in MADE]
 CASES: list[Any] = [(name, 0) for name in sorted(PLAYED[0])] + [(name, 1) for name in sorted(PLAYED[1])]
 CASES += [(name, 2) for name in sorted(PLAYED[2] - PLAYED[1])]
 LONG = {("kernel-ldp", 1), ("histogram", 1)}
 CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")
@@ -189,6 +191,7 @@ def test_agents_of_reinforcement_learning_play_too(name: str, world: str) -> Non
     assert play(env, make(name, env, seed=0), 256, seed=0).regret[-1] > 0
 
 
+@pytest.mark.wide
 def test_maskable_algorithms_find_the_masks() -> None:
     pytest.importorskip("stable_baselines3")
     from privbandit_agents.baselines.rl import to_sb3

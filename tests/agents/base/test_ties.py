@@ -80,6 +80,7 @@ def uniform(counts: Any, chance: float = 1e-6) -> bool:
     return bool(((counts - expected) ** 2 / expected).sum() < chi2.isf(chance, len(counts) - 1))
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("users", [120, pytest.param(10_000, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(("name", "world"), CASES)
 def test_first_choices_are_uniform_in_blocks_and_one_by_one(name: str, world: str, users: int) -> None:
@@ -119,6 +120,7 @@ def test_first_choices_are_uniform_over_the_arms_that_are_present(name: str, wor
     assert (np.abs(law - mask / mask.sum()) <= error).all()
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize(("name", "world"), [case for case in CASES if case.values[0] not in RUNS])
 def test_an_index_that_is_nan_locks_no_arm(name: str, world: str) -> None:
     """Features of NaN for one arm, or for all where they share them; of 60 users no arm has all, one by one."""

@@ -59,10 +59,12 @@ class Abroad(gym.Env[Any, Any]):
 
 
 PRIVATE = [name for name, entry in AGENTS.items() if issubclass(entry.load(), Devices | CentralAgent)]
-PAIRS = [(name, world) for world in WORLDS for name in PRIVATE if can_play(name, gym.make(**WORLDS[world]))]
+MADE = {world: gym.make(**given) for world, given in WORLDS.items()}
+PAIRS = [(name, world) for world, env in MADE.items() for name in PRIVATE if can_play(name, env)]
 FIRST = {name: world for name, world in reversed(PAIRS)}
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize(
     ("name", "world", "years", "dollars"),
     [

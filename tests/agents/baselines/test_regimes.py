@@ -184,7 +184,7 @@ CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, che
 @pytest.mark.parametrize("name", PREPARED)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("law", [{"mean": 20, "law": "batch"}, {"mean": 9, "law": "fixed"}, {"mean": 9}])
-@pytest.mark.wide_at("law1-*", "law2-*", "*-check_budgets-*", "*-check_hostile_records-*")
+@pytest.mark.wide_at("law[12]-*", "*-check_[abhs]*")
 def test_who_was_told_of_a_regime_conforms_as_others_do(law: dict[str, Any], check: Any, name: str) -> None:
     if check is check_hostile_records and AGENTS[name].notion == "none":
         pytest.skip("without privacy whoever is served counts in others' widths")

@@ -25,8 +25,8 @@ def test_users_for_half_lie_between_horizons_or_beyond() -> None:
     shares = np.array([[0.1] * 4, [0.40, 0.38, 0.41, 0.39], [0.60, 0.62, 0.64, 0.66]])
     between = users_for_half(horizons, shares)
     assert 400 < between.low < 800 < between.high < 1600
-    assert users_for_half(horizons, np.full((3, 4), 0.2))[:2] == pytest.approx((1600, 1600))
-    assert users_for_half(horizons, np.full((3, 4), 0.9))[:2] == pytest.approx((100, 100))
+    assert users_for_half(horizons, np.full((3, 4), 0.2))[:2] == (1600, 1600)
+    assert users_for_half(horizons, np.full((3, 4), 0.9))[:2] == (100, 100)
 
 
 @pytest.mark.wide
@@ -46,6 +46,18 @@ def test_a_plan_is_one_page_and_one_sentence(tmp_path: Path) -> None:
     assert found.headline.startswith("With 3 arms, a rate of 0.3 and a gain of 50.0%") and "\n" not in found.headline
     page = (tmp_path / "plan.html").read_text()
     assert "data:image/png" in page and "users for half" in page and "May be deployed" in page
+
+
+def test_agents_of_a_plan_are_told_when_feedback_comes(tmp_path: Path) -> None:
+    found = plan(3, 0.3, 0.5, 320, notions=["joint"], batch=40, draws=2, out=tmp_path)
+    assert (
+        "feedback after each 40 users" in found.headline
+        and "after each 40 users" in (tmp_path / "plan.html").read_text()
+    )
+    trials = [path.read_text() for path in (tmp_path / "trials").iterdir()]
+    assert trials and all('"feedback":{"law":"batch","mean":40}' in one for one in trials)
+    with pytest.raises(UsageError, match="batch"):
+        plan(3, 0.3, 0.5, 320, batch=0, out=tmp_path)
 
 
 @pytest.mark.wide

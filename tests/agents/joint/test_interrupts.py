@@ -202,6 +202,7 @@ class AtLine:
         return self
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", CURATORS)
 def test_a_curator_goes_on_whatever_line_is_interrupted(name: str) -> None:
     """It asks for users, as the loop of the documentation does, and columns of records stay as long as each other."""

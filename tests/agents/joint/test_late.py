@@ -103,3 +103,9 @@ def test_releases_come_with_batches_and_no_more_often(name: str, law: Delay) -> 
         users.append(ends)
     batches = {law.release(records) for records in range(1, USERS + 1)} | {*range(40, USERS + 1, 40)}
     assert users[0] and set(users[0]) <= batches and len(users[0]) < len(users[1])
+
+
+@pytest.mark.parametrize("name", CURATORS)
+def test_a_batch_longer_than_the_horizon_is_no_fault(name: str) -> None:
+    env = gym.make(**WORLDS[name], horizon=20, feedback=Delay(40, "batch"))
+    assert play(env, make(name, env, seed=0, epsilon=1.0), 20, seed=0).regret[-1] >= 0

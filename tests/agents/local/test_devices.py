@@ -23,6 +23,7 @@ def world(name: str, users: int) -> Any:
     return next(env for env_id in FAMILIES.values() if can_play(name, env := gym.make(env_id, horizon=users)))
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_exact_is_what_every_randomizer_of_a_run_is(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -41,6 +42,7 @@ def test_exact_is_what_every_randomizer_of_a_run_is(
     assert agent.guarantee.arithmetic == "real" or called <= {"exact"}
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", [name for name, settings in CASES if not settings])
 def test_no_record_decides_whether_a_device_warns(name: str) -> None:
     env = world(name, 60)

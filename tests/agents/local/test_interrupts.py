@@ -53,6 +53,7 @@ def served(agent: Any, env: Any, users: int) -> None:
     agent.update(contexts, actions, env.serve(actions).feedback)
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("psgd-*", "smooth-*", "lpct-?")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_goes_on_whatever_line_is_interrupted(name: str) -> None:

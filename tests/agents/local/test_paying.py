@@ -24,6 +24,7 @@ def agent_and_users(name: str, n: int = 6, **config: Any) -> tuple[Any, tuple[An
     return agent, (contexts, np.asarray(agent.select_action(contexts)), np.ones(n))
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_refused_report_is_not_drawn(name: str) -> None:
     agent, records = agent_and_users(name)
@@ -35,6 +36,7 @@ def test_a_refused_report_is_not_drawn(name: str) -> None:
     assert agent.rng.bit_generator.state == before and agent.ledger.releases == 0
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_drawn_report_is_entered_whatever_is_raised(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, records = agent_and_users(name)
@@ -67,6 +69,7 @@ class Trap(np.random.Generator):
 SECURE = [name for name in LOCAL if AGENTS[name].secure and "auto" not in name]
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", SECURE)
 def test_secure_noise_never_comes_from_numpy(name: str) -> None:
     agent, records = agent_and_users(name, noise="secure")
@@ -116,6 +119,7 @@ def roads(agent: Any, given: dict[str, Any]) -> Iterator[tuple[str, Callable[...
             yield name, method, known
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("kernel-*", "psgd-*", "dpmnl*")
 @pytest.mark.parametrize("name", PEOPLE)
 def test_a_person_reports_once_on_every_road(name: str) -> None:
@@ -149,6 +153,7 @@ def test_auxiliary_records_that_are_private_have_no_names() -> None:
     assert make("smooth-ldp", world).ledger.releases == 100  # type: ignore[attr-defined]
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("lplr")
 @pytest.mark.parametrize("name", LOCAL)
 def test_late_reports_of_devices_are_paid_and_stop_nobody(name: str) -> None:

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from privbandit_agents import Log, check_simulator, dr, from_log, make, play, replay
+from privbandit_agents import Log, check_simulator, dr, from_log, ips, make, play, replay
 from privbandit_agents.cli.cost import Row, cost, difference, predicted
 from privbandit_agents.experiments.results.statistics import Interval
 from privbandit_agents.experiments.usage import UsageError
@@ -249,8 +249,26 @@ def test_refusals() -> None:
         from_log(log, "forest")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="from_log"):
         check_simulator(gym.make("privbandit/Clicks-v0"))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="uniformly"):
-        replay(log, make("linucb", from_log(log, "logistic"), seed=0))
+    with pytest.raises(ValueError, match="sets"):
+        replay(sets, make("linucb", from_log(log, "logistic"), seed=0))
+
+
+def test_replay_of_the_logging_policy_is_the_raw_mean() -> None:
+    log = made_log(n=2000)
+    law = np.tile((1 - log.propensities[:, None]) / 2, 3)
+    law[np.arange(2000), log.actions] = log.propensities
+    assert replay(log, law) == (float(log.rewards.mean()), 2000)
+
+
+def test_replay_of_another_policy_agrees_with_weights() -> None:
+    """Rows of a log with propensities that differ, and an agent that plays uniformly: within four standard errors."""
+    log = made_log(n=20_000)
+    uniform = np.full((20_000, 3), 1 / 3)
+    known = ips(log, uniform)
+    for policy in (uniform, make("uniform", from_log(log[:500], "logistic"), seed=1)):
+        reward, kept = replay(log, policy)
+        assert kept < 20_000
+        assert abs(reward - known.value) < 4 * np.hypot(known.error, log.rewards.std() / np.sqrt(kept))
 
 
 @pytest.mark.wide

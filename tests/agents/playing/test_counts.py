@@ -73,6 +73,7 @@ def test_regret_has_the_law_of_the_step_path(name: str) -> None:
     assert stats.ks_2samp(one, other).pvalue > 1e-4
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", [name for name in counting() if name != "uniform"])
 def test_the_ledger_knows_all_users(name: str) -> None:
     env = environment()

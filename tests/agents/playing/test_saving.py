@@ -49,6 +49,7 @@ def origins(agent: Any) -> list[tuple[int, tuple[int, ...]]]:
     return [(seed.entropy, seed.spawn_key) for seed in seeds]
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", private_agents())
 def test_without_a_seed_every_generator_has_a_key_of_its_own(name: str) -> None:
     """A generator that is spawned from another one's key tells that key to whoever sees its state."""
@@ -57,6 +58,7 @@ def test_without_a_seed_every_generator_has_a_key_of_its_own(name: str) -> None:
     assert not any(spawned for _, spawned in found)
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", private_agents())
 def test_a_loaded_private_agent_has_no_old_key(name: str, tmp_path: Path) -> None:
     env = world_of(name)
@@ -68,6 +70,7 @@ def test_a_loaded_private_agent_has_no_old_key(name: str, tmp_path: Path) -> Non
     assert len(set(new)) == len(new) and not old & set(new)
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", LOCAL)
 def test_the_state_of_a_local_agent_has_nothing_of_its_devices(name: str, tmp_path: Path) -> None:
     """Its file is the same whatever the devices drew, and has neither their generator nor one they share."""

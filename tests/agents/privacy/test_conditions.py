@@ -61,6 +61,7 @@ def test_all_local_agents_are_held_to_the_conditions() -> None:
     assert {name for name, _ in LOCAL} == local and len(local) >= 17
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("1e+38-*", "*-kernel-ldp-*")
 @pytest.mark.parametrize(("name", "world"), [(name, world) for name, world in AGENTS if name not in OWN_BOUNDS])
 @pytest.mark.parametrize("wild", WILD)
@@ -99,6 +100,7 @@ def test_2_every_user_noises_every_cell_inactive_ones_too(randomizer: Any) -> No
         assert (others > 0.5 * math.sqrt(randomizer.variance(own=False))).all()
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("0.0-*", "*-kernel-ldp-*")
 @pytest.mark.parametrize(("name", "world"), LOCAL)
 @pytest.mark.parametrize("record", [math.nan, 0.0])
@@ -118,6 +120,7 @@ def estimates_of(agent: Any, reports: Any) -> Any:
     return agent.report.estimate(reports) if reports.ndim == 1 else reports
 
 
+@pytest.mark.every_agent
 @pytest.mark.wide_at("x-*", "y-*", "*-kernel-ldp-three*")
 @pytest.mark.parametrize(("name", "world"), AGENTS)
 @pytest.mark.parametrize("differs", ["x", "y", "both"])
@@ -152,6 +155,7 @@ def test_3_schedules_do_not_depend_on_the_data(name: str, world: str, differs: s
     assert len(set(schedules[0])) > 1 or schedules[0][0] == 1, "the policy never changes"
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize(("name", "world"), AGENTS)
 def test_4_agents_read_spaces_and_the_horizon_alone(name: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And public data, which everybody may know."""

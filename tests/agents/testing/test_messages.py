@@ -1,6 +1,7 @@
 """What the conformance suites say to somebody whose agent or environment is wrong: the values, and the way out."""
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -225,3 +226,9 @@ def test_whatever_is_raised_has_check_settings_and_way_out(
     monkeypatch.setitem(AGENTS, "loud", Entry(f"{__name__}:Loud", "it raises"))
     with pytest.raises(AssertionError, match=f"check_seeds: loud raised an error at .*{way_out}"):
         check_agent("loud", LINEAR, 40)
+
+
+def test_checks_that_play_with_little_noise_do_not_warn_of_a_small_promise(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    check_agent("ldp-ucb", "privbandit/Bandit-v0")
+    assert [str(one.message) for one in recwarn if "promises little" in str(one.message)] == []

@@ -63,6 +63,7 @@ class Refusing:
         raise AssertionError(f"numpy's generator was asked for {name}")
 
 
+@pytest.mark.wide_at("*-0.5", "*-4.0")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize(
     ("name", "env", "settings"),
@@ -158,6 +159,7 @@ def implies(built: Guarantee, asked: dict[str, Any]) -> bool:
 NAMES = [name for name in AGENTS if name != "dpmnl-approx"]  # the paper's, which takes a rho for the epsilon it implies
 
 
+@pytest.mark.every_agent
 @pytest.mark.parametrize("name", [*NAMES, "explore-jdp-linucb"])
 def test_the_budget_that_was_asked_for_is_the_one_that_is_built(name: str) -> None:
     families = [env for env in FAMILIES.values() if can_play(name, gym.make(env))]

@@ -92,10 +92,15 @@ def test_a_window_of_linucb_and_growth_exclude_each_other() -> None:
         make("reward-dp-linucb", gym.make(LINEAR), window=9)
 
 
+@pytest.fixture(scope="module")
+def worlds() -> dict[str, Any]:
+    return {family: gym.make(env_id, horizon=100) for family, env_id in FAMILIES.items()}
+
+
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_entry_says_what_is_built(name: str) -> None:
+def test_an_entry_says_what_is_built(name: str, worlds: dict[str, Any]) -> None:
     """Families are those that it can play; notion and arithmetic those of its promise; secure noise is taken or not."""
-    entry, worlds = AGENTS[name], {family: gym.make(env_id, horizon=100) for family, env_id in FAMILIES.items()}
+    entry = AGENTS[name]
     assert {family for family, env in worlds.items() if can_play(name, env)} == set(entry.families)
     env = worlds[entry.families[0]]
     with warnings.catch_warnings():

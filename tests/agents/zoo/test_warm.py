@@ -76,3 +76,39 @@ def test_what_cannot_learn_from_it_says_so(name: str, env_id: str, message: str)
     env = gym.make(env_id, horizon=USERS, **settings)
     with pytest.raises((TypeError, ValueError), match=message):
         make(name, env, warm=logged(*WORLDS["jdp-linucb"], 0))
+
+
+def test_a_log_whose_levels_come_from_its_rows_warms_no_private_agent() -> None:
+    """One row with an arm of its own gives other arms' rows other numbers."""
+    rng = np.random.default_rng(0)
+    table = {"x": rng.random(60), "arm": rng.choice(["a", "b", "c"], 60), "won": rng.integers(2, size=60)}
+    read = Log.from_table(table, action="arm", reward="won")
+    env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=1, horizon=USERS)
+    with pytest.raises(ValueError, match=r"levels or bounds of x, arm, won come from the log's rows.*give Log"):
+        make("jdp-linucb", env, warm=read)
+    assert make("linucb", env, warm=read)
+    public = {"minimum": 0, "maximum": 1, "required": True}
+    schema = {
+        "fields": [
+            {"name": "x", "type": "number", "constraints": public, "privbandit": {"public": True}},
+            {"name": "arm", "constraints": {"enum": ["a", "b", "c"]}, "privbandit": {"public": True, "role": "action"}},
+            {"name": "won", "type": "number", "constraints": public, "privbandit": {"public": True, "role": "reward"}},
+        ]
+    }
+    assert make("jdp-linucb", env, warm=Log.from_table(table, schema=schema)).users == 60
+
+
+def test_numbers_that_a_table_s_persons_were_given_are_nobody_s() -> None:
+    rng = np.random.default_rng(0)
+    table = {"who": 7000 + np.arange(60) // 2, "x": rng.random(60), "arm": np.arange(60) % 3, "won": np.arange(60) % 2}
+    read = Log.from_table(table, action="arm", reward="won", person="who")
+    env = gym.make("privbandit/Clicks-v0", n_arms=3, dim=1, horizon=USERS)
+    with pytest.raises(ValueError, match="made numbers up"):
+        make("jdp-linucb", env, people=9000, warm=replace(read, about={"renumbered": True}))
+
+
+def test_a_delta_is_judged_by_the_log_s_people_too() -> None:
+    env_id, settings = WORLDS["jdp-linucb"]
+    env, old = gym.make(env_id, horizon=USERS, **settings), logged(env_id, settings, 0)
+    with pytest.warns(UserWarning, match="may expose"):
+        make("jdp-linucb", env, delta=1 / (USERS + 500), warm=old)

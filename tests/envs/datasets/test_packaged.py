@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from privbandit_envs import from_table
 from privbandit_envs.datasets import load, packaged
 from privbandit_envs.datasets.packaged import Sheet
 
 pytest.importorskip("polars")
+from privbandit_envs.tables.proposing import propose
+
 ROWS = {
     "long": "case,alt,choice,cost\n"
     + "".join(
@@ -122,6 +126,46 @@ def test_worlds_are_made_of_it_when_asked(wheelhouse: Path) -> None:
     assert load("shuttle", download=True).X.shape == (100, 2)
     with pytest.raises(ValueError, match=r"did you mean 'wide'\?"):
         gym.make("privbandit/Table-v0", source="wid")
+
+
+def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels from the kept file, choices from its columns; by a schema, features are scaled by all rows' ends.
+
+    A table's people are numbered by their names as texts, so that these have three digits.
+    """
+    monkeypatch.setitem(packaged.SHEETS, "long", replace(packaged.SHEETS["long"], named=False))
+    packaged.get("shuttle"), packaged.get("long")
+
+    def contexts(env: Any) -> Any:
+        env.reset(seed=3)
+        return env.unwrapped.upcoming(60)
+
+    given: dict[str, Any] = {"n_public": 20, "horizon": 60}
+    named = contexts(gym.make("privbandit/Classification-v0", source="shuttle", **given))
+    assert np.array_equal(named, contexts(from_table(packaged.place("shuttle"), label="y", **given)))
+    frame = packaged.there("long").sort("case", "alt").with_columns(case=packaged.there("long")["case"].sort() + 100)
+    choices = contexts(gym.make("privbandit/Table-v0", source="long", **given))
+    assert np.array_equal(choices, contexts(from_table(frame.drop("alt"), user="case", reward="choice", **given)))
+    kept = packaged.place("shuttle")
+    by_schema = contexts(from_table(kept, label="y", schema=propose(kept, label="y"), **given))
+    x = load("shuttle").X
+    scaled = ((x - x.min(axis=0)) / np.ptp(x, axis=0)).astype(np.float32)
+    assert {*map(tuple, by_schema.round(5).tolist())} <= {*map(tuple, scaled.round(5).tolist())}
+
+
+def test_users_come_in_the_order_of_the_rows(wheelhouse: Path) -> None:
+    packaged.get("shuttle"), packaged.get("wide")
+    given: dict[str, Any] = {"n_public": 20, "horizon": 60, "population": "in-order"}
+    for env_id, source, column in (("Classification-v0", "shuttle", 0), ("Table-v0", "wide", None)):
+        env: Any = gym.make(f"privbandit/{env_id}", source=source, **given).unwrapped
+        env.reset(seed=5)
+        seen = env.upcoming(60)
+        if column is not None:
+            assert (np.diff(seen[:, column]) > 0).all()
+        else:
+            assert (np.diff(env.upcoming_people(60)) > 0).all()
+        with pytest.raises(ValueError, match="in-order"):
+            gym.make(f"privbandit/{env_id}", source=source, **given | {"horizon": 200})
 
 
 @pytest.mark.parametrize("where", ["wheel", "file"])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from privbandit_agents import make, play
 
+from privbandit_envs.datasets import packaged
 from privbandit_envs.families.clicks import ClicksProblem
 
 
@@ -92,3 +93,32 @@ def test_offers_come_and_go() -> None:
 def test_bad_arguments_are_refused(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         world(**kwargs)
+
+
+@pytest.fixture
+def visitors(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """Visitors with two features of three and four levels, ten items, and one click in 200."""
+    levels = np.random.default_rng(0).integers((3, 4), size=(2000, 2))
+    x = np.column_stack([np.eye(3)[levels[:, 0]], np.eye(4)[levels[:, 1]]])
+    monkeypatch.setattr(packaged, "visitors", lambda campaign, download: (x, 10, 0.005))
+    return x
+
+
+@pytest.mark.parametrize(("rate", "lift"), [(None, 2.0), (0.05, 4.0)])
+def test_a_resampled_world_has_the_stated_rate_and_lift(visitors: np.ndarray, rate: float | None, lift: float) -> None:
+    problem = ClicksProblem(np.random.default_rng(1), source="open-bandit", rate=rate, lift=lift)
+    means = problem.means(visitors)
+    assert means.shape == (2000, 10)
+    assert means.mean() == pytest.approx(rate or 0.005, rel=1e-6)
+    assert means.max(axis=1).mean() / means.mean() == pytest.approx(lift, rel=1e-6)
+    users = problem.contexts(20_000, np.random.default_rng(2))
+    assert set(map(tuple, users.tolist())) <= set(map(tuple, visitors.tolist()))
+    assert np.abs(users.mean(axis=0) - visitors.mean(axis=0)).max() < 0.02
+
+
+def test_what_the_visitors_decide_is_refused(visitors: np.ndarray) -> None:
+    for given, said in (({"dim": 3}, "dim"), ({"lift": 0.5}, "lift"), ({"rate": 0.5}, "rate"), ({"lift": 9.5}, "lift")):
+        with pytest.raises(ValueError, match=said):
+            ClicksProblem(np.random.default_rng(1), source="open-bandit", **{"rate": 0.099, **given})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="open-bandit"):
+        ClicksProblem(np.random.default_rng(1), source="openbandit")

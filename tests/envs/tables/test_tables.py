@@ -267,6 +267,13 @@ def test_bounds_of_people_are_told_and_refused_for_service() -> None:
         proposed.model_copy(update={"fields": unbounded}).check_public()
 
 
+def test_a_world_of_a_table_says_whose_levels_it_has() -> None:
+    columns = {"age": np.linspace(0, 1, 60), "channel": ["mail", "app", "shop"] * 20, "ill": [0, 1] * 30}
+    with pytest.warns(UserWarning, match="levels or bounds of channel come from people's rows"):
+        from_table(columns, label="ill", n_public=20, horizon=20)
+    from_table({name: columns[name] for name in ("age", "ill")}, label="ill", n_public=20, horizon=20)  # no warning
+
+
 def test_a_world_with_public_bounds_needs_no_rows_for_its_scale() -> None:
     levels = {"name": "plan", "constraints": {"enum": ["gold", "17", "control", "silver"]}}
     schema = {"fields": [*SCHEMA["fields"][:2], {**levels, "privbandit": {"role": "label"}}]}

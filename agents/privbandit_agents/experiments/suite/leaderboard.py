@@ -29,6 +29,7 @@ from privbandit_agents.experiments.suite.scores import (
     stability,
 )
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, budget_name, load_suite
+from privbandit_agents.experiments.views.table import Column
 from privbandit_agents.zoo.registry import find
 
 FILES = "https://github.com/privbandit/privbandit/blob/main/"
@@ -36,13 +37,29 @@ PAPERS = "https://scholar.google.com/scholar?q="
 TITLED = re.compile(r'"([^"]+?),?"')
 
 
-def leaderboard(
+REPEATS = (
+    Column("board", "board", True),
+    *(Column(key, key) for key in ("epsilon", "agents", "groups")),
+    Column("correlation", lambda row: "all tied" if row["correlation"] is None else f"{row['correlation']:.3f}"),
+    Column("flips", lambda row: f"{100 * row['flips']:.1f} %"),
+)
+"""Of a table that says whether the order of agents repeats."""
+
+
+def leaderboard(told: JSON) -> str:
+    """Return the page of ``standings``."""
+    data = json.dumps(told, separators=(",", ":")).replace("</", "<\\/")
+    parts = {"version": told["version"], "made": told["made"], "reading": html.escape(READING), "data": data}
+    return Template(Path(__file__).with_name("board.html").read_text(encoding="utf-8")).substitute(parts)
+
+
+def standings(
     audits: Mapping[str, str] | None = None,
     rows: Sequence[Submitted] = (),
     suite: Suite | None = None,
     records: Mapping[str, Record] | None = None,
-) -> str:
-    """Return the page.
+) -> JSON:
+    """Return everything that the page shows.
 
     Args:
         audits: what audits found, in words, by agent; rows from outside have their own.
@@ -74,14 +91,16 @@ def leaderboard(
         if cells := found.get((Board(*(one[part] for part in BOARD)), one["agent"])):
             mean = digits(float(np.mean(one["scores"]))) if one["played"] else None
             cells["tasks"].setdefault(one["task"], {})[one["budget"]] = mean
-    data = {
+    made = made_when()
+    versions = ", ".join(f"{key} {value}" for key, value in made.items() if key != "date")
+    counts = f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}"
+    tasks = [{key: value for key, value in vars(task).items() if key not in DULL} for task in suite.tasks.values()]
+    return {
+        **{"version": suite.version, "made": f"{counts}. Made on {made['date']} by {versions}"},
         "budgets": list(map(budget_name, suite.budgets)),
         "boards": [{**board._asdict(), "title": board.title} for board in boards],
         "groups": list(dict.fromkeys(task.group for task in suite.tasks.values())),
-        "tasks": [
-            {key: value for key, value in vars(task).items() if key not in DULL} for task in suite.tasks.values()
-        ],
-        "rows": list(found.values()),
+        **{"tasks": tasks, "rows": list(found.values())},
         "repeats": [told for epsilon in suite.budgets for told in repeats(scores, epsilon)],
         "overall": {
             name: [f"{overall(scores, name, e).said(signed)} at {budget_name(e)}" for e in suite.budgets]
@@ -89,16 +108,6 @@ def leaderboard(
             if name in records
         },
     }
-    made = made_when(suite.version)
-    versions = ", ".join(f"{key} {value}" for key, value in made.items() if key != "date")
-    counts = f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}"
-    parts = {
-        "version": suite.version,
-        "reading": html.escape(READING),
-        "made": f"{counts}. Made on {made['date']} by {versions}",
-        "data": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-    }
-    return Template(Path(__file__).with_name("board.html").read_text(encoding="utf-8")).substitute(parts)
 
 
 DULL = ("world", "pin")

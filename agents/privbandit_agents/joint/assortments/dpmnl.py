@@ -31,6 +31,7 @@ from privbandit_agents.joint.settings import refuse_beyond
 from privbandit_agents.privacy.accounting.costs import zcdp
 from privbandit_agents.privacy.accounting.ledger import Ledger
 from privbandit_agents.privacy.contributions.choices import sanitise
+from privbandit_agents.privacy.contributions.moments import inverse_root
 from privbandit_agents.privacy.mechanisms.counters import MOST_BYTES
 from privbandit_agents.privacy.mechanisms.objective import Method, ObjectivePerturbation, UserLoss
 
@@ -211,7 +212,7 @@ class DPMNL(CentralAgent[DPMNLSettings, Array]):
             likelihood = partial(self.choices.likelihood, ridge=ridge)
             draw = partial(mle.minimise, likelihood, self.rng_mle, theta)
             theta = self.publish(mle, likelihood, draw, mle.cost)
-        return optimistic_scorer(V, theta, self.config.bonus_scale * self._width())
+        return optimistic_scorer(inverse_root(V), theta, self.config.bonus_scale * self._width())
 
     def _width(self) -> float:
         """Return alpha_t (Lemma S10, Delta over sqrt(K) as in the modified width of S.3.3), without 1 / kappa."""

@@ -13,14 +13,14 @@ from typing import Annotated
 import numpy as np
 import scipy
 
-from privbandit_agents.base.arms import optimistic_scorers
+from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Budget, Count, LateSettings, NonNegative, Open01, Within
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.schedules import Batches
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.contributions import logistic
-from privbandit_agents.privacy.contributions.moments import packed_sum
+from privbandit_agents.privacy.contributions.moments import inverse_root, packed_sum
 
 Radius = Annotated[float, Within(1e-6, logistic.FARTHEST)]
 
@@ -104,7 +104,7 @@ class JDPGLM(SummedRecords[Config]):
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         self.belief.learn(noisy, sigma, self.config.radius)
-        return optimistic_scorers(self.belief.precision, self.belief.theta, self.config.bonus_scale)
+        return optimistic_scorer(inverse_root(self.belief.precision), self.belief.theta, self.config.bonus_scale)
 
     def predict(self, contexts: Array) -> Array | None:
         """Return the mean rewards of the arms, shape (m, K); None if arms share a context."""

@@ -18,7 +18,7 @@ from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear import jdp_linucb
 from privbandit_agents.joint.linear.schedules import Epochs
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
-from privbandit_agents.privacy.contributions.moments import sanitise_apart
+from privbandit_agents.privacy.contributions.moments import inverse_root, sanitise_apart
 
 PROTECTS = f"{REWARD}, from all who see every context and every action, which are not protected"
 
@@ -79,7 +79,7 @@ class RewardDPLinUCB(SummedRecords[Config]):
         self.gram += products[:, :-1, :-1]
         return products[:, :-1, -1].ravel()
 
-    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
         added = 1 + self.config.shift * 2 * math.sqrt(self.dim) * sigma
-        a = self.gram[model] + added * np.eye(self.dim)
-        return a, np.linalg.solve(a, noisy), added
+        a = self.gram + added * np.eye(self.dim)
+        return inverse_root(a), np.linalg.solve(a, noisy[..., None])[..., 0], added

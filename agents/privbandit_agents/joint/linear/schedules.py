@@ -24,6 +24,7 @@ from privbandit_agents.privacy.contributions.moments import (
     WEIGHED,
     WEIGHT,
     Lifted,
+    inverse_root,
     mass,
     packed_sum,
     sensitivity,
@@ -102,12 +103,12 @@ class Epochs(Summing):
         return self.aligned(next_change(users, self.growth))
 
     def terms(self, users: int) -> int:
-        """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
+        """Return the number of epochs that end within ``users`` users, or a little more, at least 1: the horizon."""
         end, ended = self.following(0), 0
         while end <= users and ended < 10_000:  # of more epochs there is a bound
             end, ended = self.following(end), ended + 1
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
-        return ended + min(left + 1, users - end + 1) if end <= users else ended
+        return ended + min(left + 1, users - end + 1) if end <= users else max(1, ended)
 
     def longest(self, users: int) -> int:
         """Return a bound on the length of an epoch that ends within ``users`` users."""
@@ -267,7 +268,7 @@ class Stretching(Epochs):
             self.theta = np.asarray(theta / max(1.0, float(np.linalg.norm(theta))))
         self.known, self.stretch = known, pool.stretched()
         width = 10 * agent.config.bonus_scale * math.sqrt(math.log1p(self.horizon / agent.users))
-        return optimistic_scorer(precision, self.theta, width)
+        return optimistic_scorer(inverse_root(precision), self.theta, width)
 
 
 class Batches(Summing):

@@ -6,10 +6,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.arms import ArmModels, optimistic_scorers, ridge_width
+from privbandit_agents.base.arms import ArmModels, optimistic_scorer, ridge_width
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
-from privbandit_agents.base.rows import Products, blocks
+from privbandit_agents.base.rows import Products, blocks, keep_pages
 from privbandit_agents.base.spaces import Action, Array, arms_or_context
 from privbandit_agents.joint.settings import GaussianSettings, refuse_beyond
 from privbandit_agents.privacy.contributions.moments import (
@@ -73,6 +73,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
 
     def begin(self) -> None:
         self.dim, self.users = self.width, 0
+        keep_pages(self.counted)
         self.rho, self.ledger = self.config.concentrated(), self.config.ledger()
         self.release = np.zeros((self.dim, self.models * (self.dim + 1)))
         self.schedule = self.scheduled()
@@ -118,12 +119,11 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
         Unless a subclass says otherwise it is optimism on the ridge regressions of the models.
         """
         config: Any = self.config
-        solved = [self.solved(k, part, sigma) for k, part in enumerate(noisy.reshape(self.models, -1))]
-        a, thetas, (added, *_) = zip(*solved, strict=True)
-        return optimistic_scorers(a, thetas, config.bonus_scale * ridge_width(sigma, added, self.dim, users))
+        roots, thetas, added = self.solved(noisy.reshape(self.models, -1), sigma)
+        return optimistic_scorer(roots, thetas, config.bonus_scale * ridge_width(sigma, added, self.dim, users))
 
-    def solved(self, model: int, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
-        """Return (A, theta, lambda) of a model, given its part of the noisy sum and the deviation of the noise."""
+    def solved(self, noisy: Array, sigma: float) -> tuple[Array, Array, float]:
+        """Return (R, theta, lambda) of the models, as ``perturbed_ridge``, given their noisy sums, a row each."""
         config: Any = self.config
         return perturbed_ridge(noisy, self.dim, sigma, config.shift)
 

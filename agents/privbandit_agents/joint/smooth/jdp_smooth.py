@@ -18,8 +18,8 @@ from privbandit_agents.joint.linear.schedules import Epochs
 from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
 from privbandit_agents.joint.settings import CounterName, GaussianSettings
 
-GRID = 2.0**20
-"""Rewards are whole multiples of 1 / GRID, so that sums over 2^32 users are exact."""
+GRID = 2**20
+"""Rewards are whole multiples of 1 / GRID, and added up as whole numbers."""
 CELLS = {1: 6, 2: 4}
 """Parts of a feature's range by the number of features; 5 for more."""
 
@@ -51,19 +51,19 @@ class Histogram:
     """Users by arm and cell: half their number, and the sum of y - 1/2; shape (K, cells, 2)."""
 
     def __init__(self, arms: int, cells: int) -> None:
-        self.totals = np.zeros((arms, cells, 2))
+        self.totals = np.zeros((arms, cells, 2), np.int64)  # in units of 1 / GRID
 
     def add(self, rows: Array, arms: Array) -> None:
         """Add users by their cells and reward, shape (n, parts + 1), and arms (n,); one with NaN counts nowhere."""
         told = np.isfinite(rows[:, -1])
         cells, arms = rows[told, :-1].astype(np.intp), arms[told]
-        y = np.round(rows[told, -1] * GRID) / GRID - 0.5
-        for column, added in enumerate((np.full_like(y, 0.5), y)):
+        y = np.round(rows[told, -1] * GRID).astype(np.int64) - GRID // 2
+        for column, added in enumerate((np.full_like(y, GRID // 2), y)):
             np.add.at(self.totals[..., column], (arms[:, None], cells), added[:, None])
 
     def take(self) -> Array:
         taken, self.totals = self.totals, np.zeros_like(self.totals)
-        return taken
+        return taken / GRID
 
 
 class JDPSmooth(SummedRecords[Config]):
@@ -84,10 +84,11 @@ class JDPSmooth(SummedRecords[Config]):
 
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
     user's whole record, by ``Epochs``: one continual counter runs over the epochs, and every action reads its releases
-    only. A user is in one cell of one arm, and adds (1/2, y - 1/2), y in [0, 1]; replaced, it moves two of them by 1/2
-    in each entry at most: by 1 in the l2 norm. With several histograms all are divided by the root of their number. A
-    record that is not finite, or has no such arm, adds nothing. Rewards are rounded to multiples of 2^-20, so sums are
-    exact, and the counter's noise is discrete, on a grid. Cells are public constants.
+    only. A user is in one cell of one arm, and adds (1/2, y - 1/2), y in [0, 1]. Replaced, it moves each entry of two
+    cells by at most 1/2, or one entry of one cell by at most 1: by 1 in the l2 norm. With several histograms all are
+    divided by the root of their number. A record that is not finite, or has no such arm, adds nothing. Rewards are
+    rounded to multiples of 2^-20 and added up as whole numbers, and the counter's noise is discrete, on a grid. Cells
+    are public constants.
     """
 
     Config = Config

@@ -88,11 +88,11 @@ class LDPLinUCB(MomentAgent[Config]):
         if self.config.window is not None and self.users % self.part == 0:
             self._turn()
         users, sigma = self.counted, self.device.deviation
-        a, theta, added = perturbed_ridge(self.total, self.dim, sigma * math.sqrt(users), 1.0)
+        root, theta, added = perturbed_ridge(self.total, self.dim, sigma * math.sqrt(users), 1.0)
         # c (|noise of the moment| / sqrt(lambda) + sqrt(lambda) + sqrt(d ln(1 + t)))
         noise = sigma * math.sqrt(self.dim * users)
         theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
-        self.scorer = optimistic_scorer(a, theta, float(self.config.bonus_scale * theory))
+        self.scorer = optimistic_scorer(root, theta, float(self.config.bonus_scale * theory))
 
     @property
     def counted(self) -> int:

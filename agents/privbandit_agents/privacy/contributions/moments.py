@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from privbandit_agents.privacy._validate import positive
 from privbandit_agents.privacy.vectors import LIMIT, above_diagonal, length, lengths, modest, smat, svec
@@ -192,30 +192,48 @@ def packed_size(dim: int) -> int:
 
 
 def perturbed_ridge(packed: Floats, dim: int, sigma: float, shift: float) -> tuple[Floats, Floats, float]:
-    """Return (A, theta, lambda) with A = Gram + lambda I and theta = A^-1 moment, from a noisy sum of packed records.
+    """Return (R, theta, lambda) with R' R = A^-1, A = Gram + lambda I and theta = A^-1 moment, from noisy sums.
 
     lambda = 1 + shift 2 sqrt(d) s, where s is the noise of an off-diagonal Gram entry. As 2 sqrt(d) s is close to
     the spectral norm of the noise, shift = 1 covers it in about nine of ten cases; an eigenvalue below 1 all the
-    same is raised to it. Post-processing: reads the noisy sum and public constants only.
+    same is raised to it. Post-processing: reads the noisy sums and public constants only.
 
     Args:
-        packed: the noisy sum, shape (d + d (d + 1) / 2,).
+        packed: the noisy sum, shape (d + d (d + 1) / 2,), or one for each model, (models, ...).
         dim: d.
         sigma: standard deviation of the noise in each packed coordinate.
         shift: >= 0.
+
+    Returns:
+        R, shape (d, d) or (models, d, d); theta, (d,) or (models, d); and lambda, of all models.
     """
-    gram, moment = unpack(packed, dim)
     added = 1 + shift * 2 * math.sqrt(dim) * noise_of_gram(sigma)
-    return *raised_solution(gram + added * np.eye(dim), moment, 1.0), added
+    a = smat(packed[..., dim:] / WEIGHT) + added * np.eye(dim)
+    if a.ndim == 2:
+        return *raised_solution(a, packed[:dim], 1.0), added
+    solved = [raised_solution(one, part[:dim], 1.0) for one, part in zip(a, packed, strict=True)]
+    return np.array([root for root, _ in solved]), np.array([theta for _, theta in solved]), added
+
+
+def inverse_root(a: Floats) -> Floats:
+    """Return the lower triangular R with R' R = A^-1, shape (..., d, d), of positive definite matrices."""
+    roots = np.linalg.cholesky(a)
+    if a.ndim == 2:
+        return np.asarray(dtrtri(roots, lower=1)[0])
+    return np.array([dtrtri(root, lower=1)[0] for root in roots])
 
 
 def raised_solution(a: Floats, moment: Floats, least: float) -> tuple[Floats, Floats]:
-    """Return (A, A^-1 moment) where eigenvalues of the symmetric matrix below ``least`` > 0 have been raised to it."""
-    if not dpotrf(a - least * np.eye(len(a)), lower=1)[1]:  # a root exists if all eigenvalues are above it
-        return a, dpotrs(dpotrf(a, lower=1)[0], moment, lower=1)[0]
+    """Return (R, A^-1 moment), R' R = A^-1, where eigenvalues of A, (d, d), below ``least`` > 0 were raised to it."""
+    root, failed = dpotrf(a, lower=1)
+    if not failed:
+        inverse = dtrtri(root, lower=1)[0]
+        # no eigenvalue is below 1 over the trace of the inverse; and a root of A - least I exists if all are above
+        if least * np.vdot(inverse, inverse) < 1 or not dpotrf(a - least * np.eye(len(a)), lower=1)[1]:
+            return inverse, dpotrs(root, moment, lower=1)[0]
     values, vectors = np.linalg.eigh(a)
     values = np.maximum(values, least)
-    return (vectors * values) @ vectors.T, vectors @ (vectors.T @ moment / values)
+    return (vectors / np.sqrt(values)).T, vectors @ (vectors.T @ moment / values)
 
 
 @dataclass(frozen=True)

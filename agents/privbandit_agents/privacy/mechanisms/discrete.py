@@ -26,8 +26,11 @@ from privbandit_agents.privacy.vectors import finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
 BLOCKS = 40
 """Blocks that floats look at; further out rational arithmetic decides."""
+AT_ONCE = 4096
+"""Proposals that are looked at in one go."""
 POWERS = 2.0 ** np.arange(BLOCKS + 1)
 
 
@@ -37,7 +40,7 @@ def integers(deviation: float, n: int, rng: Generator) -> Ints:
     Args:
         deviation: sigma in units of the grid, 1 to 2^40.
         n: how many.
-        rng: its ``random`` and ``bytes`` are called.
+        rng: its ``random``, ``integers`` and ``bytes`` are called.
     """
     if not 1 <= deviation <= 2.0**40:
         raise ValueError(f"deviation must be in [1, 2^40]; got {deviation!r}.")
@@ -66,8 +69,16 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     proposed with probability 2^-(h + 1), all its integers alike, with a fair sign; and accepted with probability 2^h
     exp(-k^2 / (2 deviation^2)) / ``ceiling``. Minus zero is rejected.
     """
+    first, second = secure.words(rng, 2 * n).reshape(2, n)
+    uniform = rng.random(n)
+    # a few at a time, which stay in the processor's cache
+    parts = [slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE)]
+    return np.concatenate([chosen(first[at], second[at], uniform[at], deviation, rng) for at in parts])
+
+
+def chosen(first: Words, second: Words, uniform: Floats, deviation: float, rng: Generator) -> Ints:
+    """Return the integers that are accepted, given two random words and a uniform for each proposal."""
     width = math.frexp(deviation)[1] - 1
-    first, second = np.frombuffer(rng.bytes(16 * n), "<u8").reshape(2, n)
     # the block: how many of a word's bits are 0 before the first 1; then the place within the block
     zeros = 64 - np.frexp(first.astype(np.float64))[1]  # rounding may pass a power of two: such words are not used
     block = np.minimum(zeros, BLOCKS)
@@ -81,7 +92,6 @@ def proposals(deviation: float, n: int, rng: Generator) -> Ints:
     np.exp(chance, out=chance)
     chance *= POWERS.take(block)
     chance /= ceiling(deviation)
-    uniform = rng.random(n)
     sure = 1e-12  # relative error of floats; it is below 5e-13 in the first 40 blocks
     accepted = uniform + 2.0**-53 <= chance * (1 - sure)
     unclear |= ~accepted & (uniform < chance * (1 + sure))

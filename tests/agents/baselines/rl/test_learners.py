@@ -17,7 +17,6 @@ from privbandit_agents.baselines.rl.settings import hyperparameters
 from privbandit_agents.baselines.rl.state import one_torch_thread, parameters_of
 from privbandit_agents.testing.runs import same_state
 from privbandit_agents.zoo.registry import can_play
-from stable_baselines3.common.env_checker import check_env
 
 from privbandit_envs import Assortments, BanditEnv, BanditVectorEnv
 from privbandit_envs.wrappers import FlattenContext, RecordVectorRegret, RegretCurve, ScoreAction
@@ -188,6 +187,8 @@ def test_dqn_learns() -> None:
 
 @pytest.mark.parametrize("env_id", [CLASSIFICATION, LINEAR, "privbandit/SparseLinear-v0", ASSORTMENT])
 def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
+    from stable_baselines3.common.env_checker import check_env
+
     env: Any = FlattenContext(gym.make(env_id, horizon=50))
     env = ScoreAction(env) if isinstance(env.action_space, Assortments) else env
     with warnings.catch_warnings():

@@ -4,13 +4,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
-from given import rng
+from given import Later, rng
 from privbandit_agents import make, play
 from privbandit_agents.baselines.rl.adapter import to_sb3
 from privbandit_agents.baselines.rl.policies import actor_critic_policy, heads, plackett_luce, scorer, standardised
 from privbandit_agents.baselines.rl.settings import hyperparameters, kind_of, rate
 
+torch: Any = Later("torch")
 LINEAR, SPARSE, ASSORTMENT, CLASSIFICATION = (
     f"privbandit/{name}-v0" for name in ("Linear", "SparseLinear", "Assortment", "Classification")
 )
@@ -21,7 +21,7 @@ def law(scores: Any, capacity: int) -> Any:
     return made(capacity).proba_distribution(torch.as_tensor(scores, dtype=torch.float32))
 
 
-def actions_of(rankings: Any) -> torch.Tensor:
+def actions_of(rankings: Any) -> Any:
     """Return numbers in the order of the rankings, the first item the largest."""
     places = np.argsort(np.asarray(rankings), axis=1)
     return torch.as_tensor(-places.astype(np.float32))

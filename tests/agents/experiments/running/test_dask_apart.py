@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from dask_apart import TRIALS
+from given import Later
 from privbandit_agents.experiments import load_results, run_trial
 
-pytest.importorskip("distributed")
-from dask_apart import TRIALS
-
+Later("distributed")
 DRIVER = Path(__file__).parents[3] / "dask_apart.py"
 NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--mount")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from privbandit_agents.experiments.suite.leaderboard import leaderboard
+from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
 from privbandit_agents.experiments.suite.price import gain_kept, price
 from privbandit_agents.experiments.suite.records import (
     PERSON,
@@ -277,7 +277,7 @@ def test_the_leaderboard_is_one_page_with_a_row_for_each_agent_of_a_board() -> N
         "jdp-linucb": replace(record("jdp-linucb", "joint", [20.0] * 4, [30.0] * 4), promises={"one": PROMISE}),
         "dp-dqn": replace(record("dp-dqn", "joint", [500.0] * 4), refused={"two": "</script> no."}),
     }
-    page = leaderboard({"jdp-linucb": "not refuted, power 1.00"}, suite=made_up(), records=records)
+    page = leaderboard(standings({"jdp-linucb": "not refuted, power 1.00"}, suite=made_up(), records=records))
     assert "$" not in page.partition("<script>")[0].partition("<style>")[0] and page.count("</script>") == 2
     assert not re.findall(r"(?:src|href)=\"(?!data:)", page)  # it needs no other file
     data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])  # type: ignore[index]
@@ -303,7 +303,7 @@ def test_the_gain_that_is_kept_is_a_share_of_that_without_privacy() -> None:
         records[name] = replace(one, regrets=regrets)
     kept, families = gain_kept(records, suite)
     assert families == ["linear"] and list(kept) == ["joint", "local"]
-    assert [one.value for one in kept["joint"]] == pytest.approx([0.5] * 3) and kept["joint"][0].low == 0.5
+    assert [one.value for one in kept["joint"]] == pytest.approx([0.5] * 3) and kept["joint"][0].low == pytest.approx(0.5)
     noisy = kept["local"][1]
     assert noisy.value == pytest.approx(0.25) and noisy.low < 0.25 < noisy.high
     assert len(price(records, suite).axes) == 1
@@ -311,6 +311,6 @@ def test_the_gain_that_is_kept_is_a_share_of_that_without_privacy() -> None:
 
 @pytest.mark.wide
 def test_the_page_of_the_references_has_every_agent_and_is_small() -> None:
-    page = leaderboard()
+    page = leaderboard(standings())
     assert all(f'"{name}"' in page for name in references())
     assert "--submit" in page and "NaN" not in page and len(page.encode()) < 400_000

@@ -393,6 +393,7 @@ def test_a_group_that_is_refused_was_not_taken_in(name: str) -> None:
 # Groups, V, defaults
 
 
+@pytest.mark.wide_at("*-tree-*", "*-toeplitz-*")
 @both
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])
 @pytest.mark.parametrize("growth", [pytest.param(1, marks=pytest.mark.slow), 1.3])

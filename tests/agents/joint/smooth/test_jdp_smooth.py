@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.joint.smooth.jdp_smooth import JDPSmooth
+from privbandit_agents.joint.smooth.jdp_smooth import GRID, Histogram, JDPSmooth
 
 
 def world(dim: int = 2, horizon: int = 5000, **given: Any) -> Any:
@@ -42,6 +42,17 @@ def test_sums_are_exact_in_any_order() -> None:
     x, arms, rewards = rng.random((3000, 2)), rng.integers(3, size=3000), rng.random(3000)
     order = rng.permutation(3000)
     assert (term(agent, x, arms, rewards) == term(agent, x[order], arms[order], rewards[order])).all()
+
+
+def test_sums_of_very_many_users_move_by_what_one_record_adds() -> None:
+    one, other = Histogram(1, 1), Histogram(1, 1)
+    one.totals[:], other.totals[:] = 2**35 * GRID, 2**35 * GRID
+    other.add(np.array([[0.0, 1.0]]), np.array([0]))
+    rest = np.zeros((2000, 2))
+    rest[:, 1] = 0.5 + np.where(np.arange(2000) % 2, -3, 5) / GRID
+    for each in (one, other):
+        each.add(rest, np.zeros(2000, np.intp))
+    assert np.abs((other.take() - one.take())[0, 0] - 0.5).max() <= 2**-16  # the spacing of floats near 2^36
 
 
 def test_records_that_are_no_numbers_add_nothing() -> None:

@@ -42,6 +42,7 @@ def worst_ratio(all_inputs: list[Inputs], reports: Any) -> float:
     return float(np.max(logs.max(axis=0) - logs.min(axis=0)))
 
 
+@pytest.mark.wide_at("*-0.5", "*-3.0")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("kind", ["reward", "place", "auxiliary"])
 def test_no_two_records_are_told_apart_by_more_than_epsilon(epsilon: float, kind: str) -> None:

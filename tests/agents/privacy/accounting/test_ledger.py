@@ -353,6 +353,7 @@ def failing_late(epsilon: float, delta: float, part: float, steps: int, takes: A
     return float(value[0])
 
 
+@pytest.mark.wide_at("*-1.0-1e-05-0.02", "first[12]-3.0-*")
 @pytest.mark.parametrize(("epsilon", "delta", "part"), [(1.0, 0.01, 0.1), (1.0, 1e-5, 0.02), (3.0, 0.01, 0.3)])
 @pytest.mark.parametrize("first", [None, pure(1e-6), approximate(1e-6, 1e-12), gaussian_dp(1e-12)])
 def test_no_release_that_may_fail_comes_after_pure_ones_that_count_in_zcdp(
@@ -424,6 +425,7 @@ def adaptive_delta(epsilon: float, ledger: Ledger, p: float, q: float, depth: in
     )
 
 
+@pytest.mark.wide_at("8", "9", "[123][0-9]")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_adaptive_sequences_of_mixed_kinds_keep_delta(seed: int) -> None:
     rng = np.random.default_rng(seed)

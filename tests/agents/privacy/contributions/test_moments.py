@@ -18,6 +18,7 @@ from privbandit_agents.privacy.contributions.moments import (
     packed_size,
     packed_sum,
     perturbed_ridge,
+    raised_solution,
     sanitise,
     sensitivity,
     unpack,
@@ -142,11 +143,27 @@ def test_noise_on_packed_sums_is_the_gaussian_orthogonal_ensemble() -> None:
 def test_the_ridge_is_exact_without_noise_and_positive_definite_with_any() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.uniform(-0.5, 0.5, (40, 3)), rng.uniform(-1, 1, 40)
-    a, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 1.0)
-    assert added == 1 and np.allclose(a, x.T @ x + np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
-    for _ in range(50):
-        a, theta, _ = perturbed_ridge(100 * rng.standard_normal(packed_size(3)), 3, 1.0, 1.0)
-        assert np.linalg.eigvalsh(a).min() >= 1 - 1e-9 and np.isfinite(theta).all()
+    root, theta, added = perturbed_ridge(pack(x, y).sum(axis=0), 3, 0.0, 1.0)
+    a = x.T @ x + np.eye(3)
+    assert added == 1 and np.allclose(root @ a @ root.T, np.eye(3)) and np.allclose(theta, np.linalg.solve(a, x.T @ y))
+    sums = 100 * rng.standard_normal((50, packed_size(3)))
+    roots, thetas, _ = perturbed_ridge(sums, 3, 1.0, 1.0)
+    for packed, root, theta in zip(sums, roots, thetas, strict=True):
+        assert np.linalg.norm(root, 2) <= 1 + 1e-9 and np.isfinite(theta).all()
+        alone = perturbed_ridge(packed, 3, 1.0, 1.0)
+        assert np.array_equal(alone[0], root) and np.array_equal(alone[1], theta)
+
+
+@pytest.mark.parametrize("size", [0.1, 3.0, 1e4])
+def test_an_eigenvalue_is_raised_just_where_it_is_too_small(size: float) -> None:
+    rng = np.random.default_rng(5)
+    for dim in (1, 3, 20):
+        turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        for smallest in (-size, 0.999, 1.001):
+            values = np.array([smallest, *(1.01 + size * rng.random(dim - 1))])
+            root, solution = raised_solution((turn * values) @ turn.T, turn[:, 0], 1.0)
+            assert np.allclose(solution, turn[:, 0] / max(smallest, 1.0))
+            assert np.allclose(root @ ((turn * np.maximum(values, 1.0)) @ turn.T) @ root.T, np.eye(dim))
 
 
 @pytest.mark.parametrize("users", [1, 255, 256, 700])

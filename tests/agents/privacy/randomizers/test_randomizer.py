@@ -32,7 +32,9 @@ ALL: dict[str, Callable[[float], LocalRandomizer]] = {
     "hemisphere": lambda e: Hemisphere(e, 3, 2),
     "hemisphere-radius": lambda e: Hemisphere(e, 2, 3, radius=1.5),
 }
-every = pytest.mark.parametrize("name", ALL)
+FIRST = ("laplace", "grr", "oue", "subset", "signed-subset", "bin-cap-number", "bin-cap", "hemisphere")
+"""One of each class, and a sign alone; the others have other shapes, sizes and radii."""
+every = pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.wide][name in FIRST :]) for name in ALL])
 Input = tuple[int, Any]
 
 

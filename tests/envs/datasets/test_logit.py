@@ -3,10 +3,10 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from privbandit_envs.datasets.hotels.data import extended, free
-from privbandit_envs.datasets.hotels.logit import BilinearLogit
+from privbandit_envs.datasets.logit import Logit, bilinear
 
 
-def model(rng: np.random.Generator, n: int, ridge: float = 1.0, join: str = "full") -> tuple[BilinearLogit, np.ndarray]:
+def model(rng: np.random.Generator, n: int, ridge: float = 1.0, join: str = "full") -> tuple[Logit, np.ndarray]:
     """A model of 12 hotels with 3 features and users with 2, and the parameters its choices are drawn from."""
     chosen = free(join, 3, 2)
     phi = np.where(chosen, rng.normal(0, 0.7, chosen.shape), 0)
@@ -14,7 +14,8 @@ def model(rng: np.random.Generator, n: int, ridge: float = 1.0, join: str = "ful
     offered = rng.random((n, 12)) < 0.5
     utility = np.where(offered, users @ phi.T @ hotels.T, -np.inf)
     worth = np.column_stack([np.zeros(n), utility]) + rng.gumbel(size=(n, 13))
-    return BilinearLogit(hotels, users, offered, worth.argmax(axis=1) - 1, chosen, ridge), phi[chosen]
+    maps, taken = bilinear(hotels, users, chosen), worth.argmax(axis=1) - 1
+    return Logit(*maps, offered, taken, int(chosen.sum()), ridge), phi[chosen]
 
 
 @pytest.mark.parametrize("join", ["outer", "concatenated", "full"])

@@ -1,0 +1,25 @@
+"""Which agents `make test` looks at where a test is made of every agent; `make test-wide` looks at all."""
+
+from privbandit_agents import AGENTS
+
+MECHANISMS = {
+    "linucb": "ridge regression with a bonus",
+    "regcb": "bounds of regressions",
+    "ldp-greedy": "one direction a report",
+    "ldp-sgd": "gradients as reports",
+    "input-perturbation": "noisy features",
+    "prec-ts": "two arms a report, drawn ahead",
+    "phist": "Laplace noise",
+    "jdp-glm": "Gaussian noise on the sum of each batch",
+    "adap-klucb": "runs that double",
+    "newton-mnl": "Gaussian noise on gradients and Hessians",
+}
+"""Agents that do what the first of their kind does not, and what it is."""
+
+
+def left_out() -> set[str]:
+    """Return all agents but the first of each kind, of one notion, one room and one choice of families; and others."""
+    first: dict[tuple[object, ...], str] = {}
+    for name, entry in AGENTS.items():
+        first.setdefault((entry.notion, entry.agent.partition(":")[0].rpartition(".")[0], entry.families), name)
+    return AGENTS.keys() - first.values() - MECHANISMS.keys()

@@ -118,9 +118,9 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
     jobs, missing = experiment.jobs(scale, assignments, source)
     with usage_errors(source):
         cells = Cells.of(jobs).named(experiment.variants)
+    guests = experiment.jobs(scale, assignments, source, agent)[0] if agent else []
     if agent and any(cell.has("agent", agent) for cell in cells):
         raise UsageError(f"--agent {agent} plays in {source} already; --set agent.KEY=VALUE changes its settings.")
-    guests = experiment.jobs(scale, assignments, source, agent)[0] if agent else []
     whole = Cells([*cells, *Cells.of(guests)])
     measures, pictures = [], []
     for statement in experiment.statements:

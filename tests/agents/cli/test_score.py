@@ -119,12 +119,13 @@ def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: p
 @pytest.fixture
 def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that a stranger made; the agent's module is not loaded any more."""
+    sys.modules.pop("row_of_tests", None)
     (tmp_path / "row_of_tests.py").write_text(AGENT)
     monkeypatch.chdir(tmp_path)
     arguments = ("row_of_tests.py:Mine", "--quick", "--jobs", "1", "--submit", "mine", "--out", "runs")
     shown = invoke("score", *arguments)
     assert shown.exit_code == 0 and "row: mine" in shown.stdout, shown.stderr
-    monkeypatch.delitem(sys.modules, "row_of_tests")
+    sys.modules.pop("row_of_tests")
     (tmp_path / "row_of_tests.py").unlink()
     return tmp_path / "mine"
 

@@ -1,9 +1,9 @@
 """An agent of a stranger in an experiment: ``privbandit reproduce NAME --agent FILE:Class``."""
 
 import json
+import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 from commanding import invoke
 from privbandit_agents.experiments.shelf import library
@@ -42,6 +42,7 @@ statements:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    sys.modules.pop("guest_of_tests", None)  # another test's file
     (tmp_path / "guest_of_tests.py").write_text(GUEST)
     (tmp_path / "own.yaml").write_text(EXPERIMENT.replace(", delta: 0.001", ""))
     monkeypatch.chdir(tmp_path)
@@ -66,10 +67,8 @@ def test_the_command_runs_the_guest_and_keeps_the_paper_s_folder_apart(folder: P
     assert shown.exit_code == 0, shown.stderr
     (made,) = Path("runs").iterdir()
     assert made.name.startswith("own-") and "Mine" in made.name
-    assert (
-        set(pl.read_csv(made / "table.csv")["agent"]) >= {"Mine", "linucb"}
-        or "Mine" in (made / "table.csv").read_text()
-    )
+    table = (made / "table.csv").read_text()
+    assert "Mine" in table and "linucb" in table
     assert json.loads((made / "experiment.json").read_text())["agent"] == "guest_of_tests.py:Mine"
     assert invoke("report", str(made)).exit_code == 0
 

@@ -303,7 +303,8 @@ def test_the_gain_that_is_kept_is_a_share_of_that_without_privacy() -> None:
         records[name] = replace(one, regrets=regrets)
     kept, families = gain_kept(records, suite)
     assert families == ["linear"] and list(kept) == ["joint", "local"]
-    assert [one.value for one in kept["joint"]] == pytest.approx([0.5] * 3) and kept["joint"][0].low == pytest.approx(0.5)
+    assert [one.value for one in kept["joint"]] == pytest.approx([0.5] * 3)
+    assert kept["joint"][0].low == pytest.approx(0.5)
     noisy = kept["local"][1]
     assert noisy.value == pytest.approx(0.25) and noisy.low < 0.25 < noisy.high
     assert len(price(records, suite).axes) == 1

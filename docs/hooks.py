@@ -113,8 +113,9 @@ def audits() -> dict[str, str]:
     """Return what the audit of each agent can find, in words: the power of its most powerful game."""
     with (ROOT / "docs" / "privacy" / "audit-power.csv").open(encoding="utf-8", newline="") as file:
         found = [(row["target"].split("`")[1], row["1.25"]) for row in csv.DictReader(file)]
-    best = {name: max(power for one, power in found if one == name and power[0] in "01n") for name, _ in found}
-    return {name: "not measured" if power[0] == "n" else f"not refuted, power {power}" for name, power in best.items()}
+    best = {name: max((own[0] != "n", own) for one, own in found if one == name)[1] for name, _ in found}
+    words = {"n": "not measured", "0.00": "no power"}
+    return {name: words.get(own, words.get(own[0], f"not refuted, power {own}")) for name, own in best.items()}
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:

@@ -234,12 +234,13 @@ def score_of(given: Namespace) -> int:
     if board is not None:
         from privbandit_agents.cli.score import drawn
 
-        return drawn(board, [Path(name)] if name else [])
+        return drawn(board, [Path(name)] if name else [], given.suite)
     if given.check is not None:
         name = f"check-{given.check.resolve().name}"
     if name is None and not given.references:
         raise UsageError("score needs an agent, such as `privbandit score jdp-linucb`, or --references.")
     own = "references" if given.references else folder_name(f"score-{name}{'-quick' * given.quick}")
+    own += "" if given.suite == "v1" else f"-{given.suite}"
     folder, where = given.out or Path("runs") / own, engine_of(given)
     check_results(folder)
     from privbandit_agents.cli.score import check, remake, score
@@ -249,8 +250,10 @@ def score_of(given: Namespace) -> int:
 
         return check(given.check, folder, where, err(), default_rng())
     if given.references:
-        return remake([name] if name else [], folder, where, err())
-    return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.submit)
+        return remake([name] if name else [], folder, where, err(), given.suite)
+    return score(
+        name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit
+    )
 
 
 def tune(given: Namespace) -> int:

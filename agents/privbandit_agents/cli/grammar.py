@@ -345,6 +345,7 @@ VERBS: dict[str, Verb] = {
             opt("name", help="An agent, or file.py:Class of yours; none with --references: all.", nargs="?"),
             number("--epsilon", "E", "Budget of the ranks: 0.5, 1 or 4.", 1.0),
             flag("--quick", "Two seeds and this budget alone, in minutes."),
+            word("--suite", "V", "v1, or v2 with real data that privbandit data get has brought.", default="v1"),
             flag("--references", "Remake what ships with the package."),
             path("--submit", "DIR", "Write a row of the leaderboard, with the agent's file, for others to check."),
             path("--check", "DIR", "Run ten random cells of such a row again; exit 1 if one differs."),

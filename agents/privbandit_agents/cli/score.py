@@ -24,6 +24,7 @@ from privbandit_agents.experiments.suite.leaderboard import REPEATS, leaderboard
 from privbandit_agents.experiments.suite.price import price
 from privbandit_agents.experiments.suite.records import (
     Record,
+    own_references,
     record_of,
     reference_file,
     references,
@@ -83,10 +84,15 @@ def score(
     engine: Engine,
     out: Console,
     err: Console,
+    version: str,
     submit: Path | None = None,
 ) -> int:
-    """Score an agent and write its sheet, and a row of the leaderboard to ``submit``; return the exit code."""
-    suite = load_suite()
+    """Score an agent by a version of the suite and write its sheet; return the exit code.
+
+    A row of the leaderboard is written to ``submit``.
+    """
+    with usage_errors("score"):
+        suite = load_suite(version)
     if epsilon not in suite.budgets:
         known = ", ".join(map(budget_name, suite.budgets))
         raise UsageError(f"--epsilon must be a budget of suite {suite.version}, {known}; got {epsilon:g}.")
@@ -104,7 +110,7 @@ def score(
     refuted, verdict = audit_line(name, epsilon, quick, err, Console(file=transcript, width=100))
     sheet = Sheet(
         record,
-        {key: other for key, other in references().items() if key != name},
+        {key: other for key, other in references(version).items() if key != name},
         suite,
         epsilon,
         len(seeds),
@@ -156,9 +162,9 @@ def lines_of(sheet: Sheet) -> Iterator[str]:
 
 def check(folder: Path, out: Path, engine: Engine, err: Console, rng: Generator) -> int:
     """Run ten random cells of a row of the leaderboard again, and compare them; return the exit code."""
-    suite = load_suite()
     with usage_errors("--check"):
         row = read_row(folder)
+        suite = load_suite(row.told["suite"])
     regrets, seeds = row.record.regrets, list(suite.seeds)
     cells = [
         (task, budget, k) for task in regrets for budget in regrets[task] for k in range(len(regrets[task][budget]))
@@ -193,7 +199,7 @@ def check(folder: Path, out: Path, engine: Engine, err: Console, rng: Generator)
 def conformity(name: str, plan: Plan) -> tuple[bool, str]:
     """Return whether ``check_agent`` passes in a world of the first family that the agent plays, and a sentence."""
     task, _, trials = next(part for part in plan.parts if part[2])
-    env = FAMILIES[task.family]
+    env = task.where or FAMILIES[task.family]
     promise = {key: value for key, value in trials[0].config.items() if key != "people"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSeen)
@@ -245,25 +251,29 @@ def memory_of(name: str, plan: Plan) -> float | None:
         tracemalloc.stop()
 
 
-def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, path: Path | None = None) -> int:
-    """Play the suite with agents of the zoo and write the references; return the exit code.
+def remake(
+    names: Sequence[str], folder: Path, engine: Engine, err: Console, version: str, path: Path | None = None
+) -> int:
+    """Play a suite's own tasks with agents of the zoo and write the references; return the exit code.
 
     Args:
         names: the agents to record; none: all. The records of others stay.
         folder: of the results.
         engine: where to run.
         err: shows progress.
+        version: of the suite.
         path: of the file; default: the one in the package.
     """
-    suite, path = load_suite(), path or reference_file()
+    path = path or reference_file(version)
     with usage_errors("score"):
-        suite.check()
+        suite = load_suite(version)
+        suite.check(suite.own)
         plans = [plan_of(name, suite) for name in names or zoo()]
     trials = {trial.name: trial for plan in plans for trial in plan.trials}
     results, failures = run_jobs(list(trials.values()), folder, engine, err)
     for line in told(failures):
         print(line, file=sys.stderr)
-    records = dict(references()) if names else {}
+    records = own_references(version) if names else {}
     records |= {plan.agent: plan.record(results, failures) for plan in plans}
     kept = {name: record for name, record in records.items() if record.regrets}
     lost = unwritten(path.parent, {path.name: lambda: write_references(kept, suite, path)})
@@ -271,18 +281,19 @@ def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, pat
     return UNFINISHED if lost else 0
 
 
-def drawn(path: Path, rows: Sequence[Path]) -> int:
-    """Write the leaderboard of the references and of rows from outside, or, by the suffix, the price of privacy.
+def drawn(path: Path, rows: Sequence[Path], version: str) -> int:
+    """Write a suite's leaderboard with rows from outside, or, by the suffix, the price of privacy.
 
     With the page it prints whether the order of agents repeats.
     """
     with usage_errors("--board"):
+        suite, known = load_suite(version), references(version)
         if path.suffix == ".html":
-            told = standings(rows=[read_row(one) for one in rows])
+            told = standings(rows=[read_row(one) for one in rows], suite=suite, records=known)
             made: Callable[[], object] = partial(write, path, partial(leaderboard, told))
             print(*Table(told["repeats"], REPEATS).lines(), sep="\n")
         elif path.suffix == ".png":
-            made = partial(save, price(references(), load_suite()), path)
+            made = partial(save, price(known, suite), path)
         else:
             raise ValueError(f"takes a page, .html, or a picture, .png; got {path}.")
     lost = unwritten(path.parent, {path.name: made})
@@ -296,8 +307,9 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return the plan of a reference: every task that it can play; short ones of a network that learns each user."""
-    parts = list(suite.plays(name, suite.budgets, suite.seeds))
+    """Return the plan of a reference: own tasks that it can play; of a network that learns each user short ones."""
+    own = suite.own
+    parts = [part for part in suite.plays(name, suite.budgets, suite.seeds) if part[0].name in own]
     if ".rl.learners" in find(name).agent:
         parts = [part for part in parts if part[0].users <= 5000]
     return Plan(name, parts)

@@ -251,9 +251,7 @@ def score_of(given: Namespace) -> int:
         return check(given.check, folder, where, err(), default_rng())
     if given.references:
         return remake([name] if name else [], folder, where, err(), given.suite)
-    return score(
-        name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit
-    )
+    return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit)
 
 
 def tune(given: Namespace) -> int:

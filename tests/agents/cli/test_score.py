@@ -122,6 +122,7 @@ def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: p
 def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that a stranger made; the agent's module is not loaded any more."""
     sys.modules.pop("row_of_tests", None)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of agents' files are added to it
     (tmp_path / "row_of_tests.py").write_text(AGENT)
     monkeypatch.chdir(tmp_path)
     arguments = ("row_of_tests.py:Mine", "--quick", "--jobs", "1", "--submit", "mine", "--out", "runs")

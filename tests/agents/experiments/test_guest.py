@@ -43,6 +43,7 @@ statements:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sys.modules.pop("guest_of_tests", None)  # another test's file
+    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of agents' files are added to it
     (tmp_path / "guest_of_tests.py").write_text(GUEST)
     (tmp_path / "own.yaml").write_text(EXPERIMENT.replace(", delta: 0.001", ""))
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,8 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from privbandit_agents.experiments.suite.leaderboard import leaderboard
+from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
+from privbandit_agents.experiments.suite.rows import read_row
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (ROOT / "privbandit_envs", ROOT / "agents" / "privbandit_agents")
@@ -101,10 +102,20 @@ def api_page(face: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for every package that exports names, which mkdocstrings fills, the cards, and the leaderboard."""
-    board = ("leaderboard.md", leaderboard())
+    rows = [read_row(path.parent) for path in sorted((ROOT / "docs" / "board").glob("*/score.json"))]
+    board = ("leaderboard.html", leaderboard(standings(audits(), rows)))
     for place, text in (board, *cards(), *((page_of(face), api_page(face)) for face in faces())):
         files.append(File.generated(config, place, content=text))
     return files
+
+
+def audits() -> dict[str, str]:
+    """Return what the audit of each agent can find, in words: the power of its most powerful game."""
+    with (ROOT / "docs" / "privacy" / "audit-power.csv").open(encoding="utf-8", newline="") as file:
+        found = [(row["target"].split("`")[1], row["1.25"]) for row in csv.DictReader(file)]
+    best = {name: max((own[0] != "n", own) for one, own in found if one == name)[1] for name, _ in found}
+    words = {"n": "not measured", "0.00": "no power"}
+    return {name: words.get(own, words.get(own[0], f"not refuted, power {own}")) for name, own in best.items()}
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:

@@ -146,7 +146,7 @@ def test_the_navigation_leads_to_every_page(hooks: Any, reachable: set[str]) -> 
     own = [name for name, entry in AGENTS.items() if not entry.successor and not preset_of(name)]
     made = {f"cards/agents/{name}.md" for name in own}
     made |= {f"cards/environments/{name}.md" for name in map(short, ENV_IDS)}
-    made.add("leaderboard.md")
+    made.add("leaderboard.html")
     assert len(faces) > 5 and len(made) > 40
     assert (written | faces | made) - reachable == set()
     assert reachable - (written | faces | made) == set()

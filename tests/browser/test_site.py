@@ -19,7 +19,6 @@ PAGES = (
     "sweeps/index.html",
     "privacy/index.html",
     "cards/agents/linucb/index.html",
-    "leaderboard/index.html",
 )
 SEEN = """() => {
   const name = innerWidth < 960 ? '.md-header label[for=__search]' : '.md-search__input';

@@ -230,18 +230,28 @@ def schema_of(given: Namespace) -> None:
 def score_of(given: Namespace) -> int:
     from privbandit_agents.experiments.names import folder_name
 
-    name = given.name
+    name, board = given.name, given.board
+    if board is not None:
+        from privbandit_agents.cli.score import drawn
+
+        return drawn(board, [Path(name)] if name else [], given.suite)
+    if given.check is not None:
+        name = f"check-{given.check.resolve().name}"
     if name is None and not given.references:
         raise UsageError("score needs an agent, such as `privbandit score jdp-linucb`, or --references.")
     own = "references" if given.references else folder_name(f"score-{name}{'-quick' * given.quick}")
     own += "" if given.suite == "v1" else f"-{given.suite}"
     folder, where = given.out or Path("runs") / own, engine_of(given)
     check_results(folder)
-    from privbandit_agents.cli.score import remake, score
+    from privbandit_agents.cli.score import check, remake, score
 
+    if given.check is not None:
+        from numpy.random import default_rng
+
+        return check(given.check, folder, where, err(), default_rng())
     if given.references:
         return remake([name] if name else [], folder, where, err(), given.suite)
-    return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite)
+    return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit)
 
 
 def tune(given: Namespace) -> int:
@@ -288,13 +298,15 @@ def sweep(given: Namespace) -> int:
 
 
 def reproduce(given: Namespace) -> int:
+    from privbandit_agents.experiments.names import folder_name
     from privbandit_agents.experiments.study import carry_out, prepare
 
     if given.set and given.out is None:
         raise UsageError("--set needs --out: name a folder, so that the results of the experiment as it is stay apart.")
     where = engine_of(given)
-    study = prepare(given.name, given.scale, given.set or ())
-    folder = given.out or study.folder
+    study = prepare(given.name, given.scale, given.set or (), given.agent or "")
+    beside = f"{study.folder}-{folder_name(given.agent)}" if given.agent else study.folder
+    folder = given.out or Path(beside)
     check_results(folder)
     return carry_out(study, folder, where, console_out(), err(), look_of(given))
 

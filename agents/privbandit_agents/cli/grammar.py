@@ -123,6 +123,10 @@ def output(help: str, **how: Any) -> Option:
     return opt("--out", "-o", help=help, hidden=("--output",), type=Path, metavar="PATH", **how)
 
 
+def path(name: str, metavar: str, help: str) -> Option:
+    return opt(name, help=help, type=Path, metavar=metavar)
+
+
 def users(default: str) -> Option:
     return counted("--users", "-n", help=f"Users of each run.  [default: {default}]", hidden=("--horizon",))
 
@@ -251,6 +255,7 @@ VERBS: dict[str, Verb] = {
             word(
                 "--scale", "SCALE", "paper (decides), quick (fewer seeds) or smoke (decides nothing).", default="paper"
             ),
+            word("--agent", "FILE:Class", "An agent, also of yours, that plays beside the experiment's."),
             OUT,
             *WHERE,
             JOBS,
@@ -342,12 +347,15 @@ VERBS: dict[str, Verb] = {
             flag("--quick", "Two seeds and this budget alone, in minutes."),
             word("--suite", "V", "v1, or v2 with real data that privbandit data get has brought.", default="v1"),
             flag("--references", "Remake what ships with the package."),
+            path("--submit", "DIR", "Write a row of the leaderboard, with the agent's file, for others to check."),
+            path("--check", "DIR", "Run ten random cells of such a row again; exit 1 if one differs."),
+            path("--board", "FILE", "Draw the leaderboard (.html) or the price of privacy (.png), and stop."),
             output("Folder of results and sheet.  [default: runs/score-...]"),
             *WHERE,
             JOBS,
             KEEP,
         ],
-        ["privbandit score jdp-linucb --quick", "privbandit score my_agents.py:Mine --epsilon 1"],
+        ["privbandit score jdp-linucb --quick", "privbandit score my_agents.py:Mine --submit mine"],
     ),
     "tune": Verb(
         "Tune an agent's settings by a file.",

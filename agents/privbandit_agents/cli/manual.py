@@ -82,6 +82,7 @@ def agent_page(name: str) -> Page:
     yield from prose(agent_class)
     yield from prose(inspect.getmodule(agent_class))
     yield f"class: {agent_class.__module__}.{agent_class.__qualname__}"
+    yield from ("file:", f"  {inspect.getsourcefile(agent_class)}")
 
 
 def agent_facts(name: str) -> dict[str, str]:
@@ -154,7 +155,10 @@ def experiment_page(name: str) -> Page:
     yield ""
     figures = f"{len(experiment.figures)} figures, {len(experiment.statements)} statements"
     run = f"privbandit reproduce {name}"
-    yield from facts({"has": figures, "run": run, "try": f"{run} --scale smoke"})
+    tried = {"try": f"{run} --scale smoke"} | (
+        {} if experiment.sweep is None else {"yours": f"{run} --agent FILE:Class"}
+    )
+    yield from facts({"has": figures, "run": run, **tried, "file": str(library()[name])})
 
 
 def sweep_page(name: str) -> Page:

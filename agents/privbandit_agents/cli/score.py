@@ -7,8 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
+from numpy.random import Generator
 from rich.console import Console
 
 from privbandit_agents.audits.registry import games, private
@@ -18,14 +20,18 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
+from privbandit_agents.experiments.suite.leaderboard import REPEATS, leaderboard, standings
+from privbandit_agents.experiments.suite.price import price
 from privbandit_agents.experiments.suite.records import (
     Record,
     own_references,
     record_of,
     reference_file,
     references,
+    significant,
     write_references,
 )
+from privbandit_agents.experiments.suite.rows import cell_name, read_row, same, write_row
 from privbandit_agents.experiments.suite.scores import READING
 from privbandit_agents.experiments.suite.sheet import Sheet, score_at
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
@@ -40,6 +46,8 @@ from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 from privbandit_agents.zoo.registry import find, make
 from privbandit_envs.files import atomic
 
+CELLS = 10
+"""Of a row from outside that a check runs again."""
 SHORT = 2000
 """Users of the run that measures memory."""
 
@@ -69,9 +77,20 @@ class Plan:
 
 
 def score(
-    name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, out: Console, err: Console, version: str
+    name: str,
+    epsilon: float,
+    quick: bool,
+    folder: Path,
+    engine: Engine,
+    out: Console,
+    err: Console,
+    version: str,
+    submit: Path | None = None,
 ) -> int:
-    """Score an agent by a version of the suite and write its sheet; return the exit code."""
+    """Score an agent by a version of the suite and write its sheet; return the exit code.
+
+    A row of the leaderboard is written to ``submit``.
+    """
     with usage_errors("score"):
         suite = load_suite(version)
     if epsilon not in suite.budgets:
@@ -87,7 +106,8 @@ def score(
     results, failures = run_jobs(plan.trials, folder, engine, err)
     record = plan.record(results, failures)
     passed, conformance = conformity(name, plan)
-    refuted, verdict = audit_line(name, epsilon, quick, err)
+    transcript = StringIO()
+    refuted, verdict = audit_line(name, epsilon, quick, err, Console(file=transcript, width=100))
     sheet = Sheet(
         record,
         {key: other for key, other in references(version).items() if key != name},
@@ -102,9 +122,11 @@ def score(
         memory_of(name, plan),
         list(told(failures)),
     )
+    own = {} if submit is None else {"the row": partial(write_row, submit, name, sheet.json(), transcript.getvalue())}
     lost = unwritten(
         folder,
         {
+            **own,
             "score.html": partial(write, folder / "score.html", sheet.page),
             "score.png": lambda: save(sheet.figure(), folder / "score.png"),
             "score.json": partial(write, folder / "score.json", lambda: json.dumps(sheet.json(), indent=1) + "\n"),
@@ -115,7 +137,7 @@ def score(
     for line in lost:
         print(line, file=sys.stderr)
     if not lost:
-        print(f"sheet: {folder / 'score.html'} (and .png, .json)")
+        print(f"sheet: {folder / 'score.html'} (and .png, .json)", *([f"row: {submit}"] if submit else []), sep="\n")
     return AGAINST if refuted else UNFINISHED if failures or lost else 0
 
 
@@ -138,6 +160,42 @@ def lines_of(sheet: Sheet) -> Iterator[str]:
     yield from paragraph(READING)
 
 
+def check(folder: Path, out: Path, engine: Engine, err: Console, rng: Generator) -> int:
+    """Run ten random cells of a row of the leaderboard again, and compare them; return the exit code."""
+    with usage_errors("--check"):
+        row = read_row(folder)
+        suite = load_suite(row.told["suite"])
+    regrets, seeds = row.record.regrets, list(suite.seeds)
+    cells = [
+        (task, budget, k) for task in regrets for budget in regrets[task] for k in range(len(regrets[task][budget]))
+    ]
+    try:
+        row.check(suite)
+        plays = {(task.name, budget): trials for task, budget, trials in suite.plays(row.name, suite.budgets, seeds)}
+        chosen = [cells[i] for i in sorted(rng.choice(len(cells), min(CELLS, len(cells)), replace=False))]
+        trials = {cell: plays[cell[:2]][cell[2]] for cell in chosen if plays.get(cell[:2])}
+    except ValueError as error:
+        print(f"{folder} fails: {error}")
+        return AGAINST
+    results, failures = run_jobs(list(trials.values()), out, engine, err)
+    for line in told(failures):
+        print(line, file=sys.stderr)
+    wrong = 0
+    for task, budget, k in chosen:
+        trial, stored, again = trials.get((task, budget, k)), regrets[task][budget][k], "no result"
+        if right := trial is not None and trial.name in results:
+            here = results[trial.name]
+            regret, notion = significant(here.arrays["regret"][-1]), here.notes["guarantee"]["notion"]
+            right, again = same(stored, regret) and notion == row.record.notion, f"{regret:.6g} (privacy: {notion})"
+        wrong += not right
+        said = "equal" if right else f"FAILS: {stored:.6g} in the folder, {again} here"
+        print(f"{cell_name(task, budget, seeds[k])}: {said}")
+    lacking = row.lacking(suite)
+    print(f"{folder}: {len(chosen) - wrong} of {len(chosen)} cells are equal, of {len(cells)}.", end="")
+    print(f" The leaderboard does not take it: {lacking}." if lacking else "")
+    return AGAINST if wrong else 0
+
+
 def conformity(name: str, plan: Plan) -> tuple[bool, str]:
     """Return whether ``check_agent`` passes in a world of the first family that the agent plays, and a sentence."""
     task, _, trials = next(part for part in plan.parts if part[2])
@@ -154,8 +212,8 @@ def conformity(name: str, plan: Plan) -> tuple[bool, str]:
     return True, f"check_agent passes in {env}."
 
 
-def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> tuple[bool, str]:
-    """Return whether the agent's audit refutes its claim, and the verdict in one line."""
+def audit_line(name: str, epsilon: float, quick: bool, err: Console, transcript: Console) -> tuple[bool, str]:
+    """Return whether the agent's audit refutes its claim, and the verdict in one line; write what each game found."""
     if issubclass(find(name).load(), Auto):
         return False, f"audit: {name} stands for other agents; privbandit audit takes their names."
     if not private(find(name)):
@@ -165,6 +223,12 @@ def audit_line(name: str, epsilon: float, quick: bool, err: Console) -> tuple[bo
         err.print(f"auditing {name} ...", highlight=False, markup=False)
         found = audited(played, lambda factor: None, False, None, 0, 0.999, Console(quiet=True))
         told = f"audit at epsilon = {epsilon:g}: {' '.join(verdict_of(found, 0.999).split())}."
+        for one in found:
+            game, result = one.game, one.result
+            line = f"{game.part or game.name}: {game.seen}, for {game.pair}; {result.runs} runs of each world; bound "
+            line += f"{result.bound:.3g} of {result.claim.level:.3g} at {result.confidence:.5g}, by {result.event}."
+            transcript.print(line, markup=False, highlight=False)
+        transcript.print(told, markup=False, highlight=False)
         return any(one.result.refuted for one in found), told
     except Exception as error:
         return False, f"audit: it could not run: {sentence(error)[:300]}"
@@ -214,6 +278,26 @@ def remake(
     kept = {name: record for name, record in records.items() if record.regrets}
     lost = unwritten(path.parent, {path.name: lambda: write_references(kept, suite, path)})
     print(*(lost or [f"references: {path}"]), sep="\n")
+    return UNFINISHED if lost else 0
+
+
+def drawn(path: Path, rows: Sequence[Path], version: str) -> int:
+    """Write a suite's leaderboard with rows from outside, or, by the suffix, the price of privacy.
+
+    With the page it prints whether the order of agents repeats.
+    """
+    with usage_errors("--board"):
+        suite, known = load_suite(version), references(version)
+        if path.suffix == ".html":
+            told = standings(rows=[read_row(one) for one in rows], suite=suite, records=known)
+            made: Callable[[], object] = partial(write, path, partial(leaderboard, told))
+            print(*Table(told["repeats"], REPEATS).lines(), sep="\n")
+        elif path.suffix == ".png":
+            made = partial(save, price(known, suite), path)
+        else:
+            raise ValueError(f"takes a page, .html, or a picture, .png; got {path}.")
+    lost = unwritten(path.parent, {path.name: made})
+    print(*(lost or [f"board: {path}"]), sep="\n", file=sys.stderr if lost else sys.stdout)
     return UNFINISHED if lost else 0
 
 

@@ -42,7 +42,7 @@ from privbandit_agents.experiments.text import paragraph, said
 from privbandit_agents.experiments.usage import AGAINST, UNFINISHED, UsageError, unwritten, usage_errors
 from privbandit_agents.experiments.views.board import write_means
 from privbandit_agents.experiments.views.figures import draw_figure, draw_regret
-from privbandit_agents.experiments.views.layout import Panel, completed, layout
+from privbandit_agents.experiments.views.layout import Panel, beside_guest, completed, layout
 from privbandit_agents.experiments.views.pictures import draw_picture
 from privbandit_agents.experiments.views.style import Look, span
 from privbandit_agents.experiments.views.table import Table, write_tables
@@ -98,24 +98,30 @@ class Study:
         return f"{self.experiment.title} ({sizes})"
 
 
-def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = ()) -> Study:
+def prepare(name: str, scale: str = DECIDING, assignments: Sequence[str] = (), agent: str = "") -> Study:
     """Read an experiment and find the cells of its statements and figures, before anything runs.
+
+    With ``agent`` that one plays, too: it is in the table, and in the figures where it has a place beside others.
 
     Raises:
         UsageError: an unknown name, a wrong file, or a selection that matches none or several.
     """
     path = find_experiment(name)
     source = str(path.absolute()) if name.endswith((".yaml", ".yml")) else name
-    asked = {"name": source, "scale": scale, "assignments": list(assignments)}
-    return replace(prepared(read_experiment(path), path.stem, scale, assignments), asked=asked)
+    asked = {"name": source, "scale": scale, "assignments": list(assignments), "agent": agent}
+    return replace(prepared(read_experiment(path), path.stem, scale, assignments, agent), asked=asked)
 
 
-def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequence[str] = ()) -> Study:
+def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequence[str] = (), agent: str = "") -> Study:
     """Find the jobs of an experiment and the cells of its statements, figures and tables."""
     source = f"{name}.yaml"
     jobs, missing = experiment.jobs(scale, assignments, source)
     with usage_errors(source):
         cells = Cells.of(jobs).named(experiment.variants)
+    guests = experiment.jobs(scale, assignments, source, agent)[0] if agent else []
+    if agent and any(cell.has("agent", agent) for cell in cells):
+        raise UsageError(f"--agent {agent} plays in {source} already; --set agent.KEY=VALUE changes its settings.")
+    whole = Cells([*cells, *Cells.of(guests)])
     measures, pictures = [], []
     for statement in experiment.statements:
         with usage_errors(f"{source}: {statement.place}.measure"):
@@ -123,14 +129,14 @@ def prepared(experiment: Experiment, name: str, scale: str, assignments: Sequenc
     for i, figure in enumerate(experiment.figures):
         with usage_errors(f"{source}: figures[{i}]"):
             spec = completed(figure, cells)
-            pictures.append((spec, layout(spec, cells)))
+            pictures.append((spec, beside_guest(spec, whole, agent) if agent else layout(spec, cells)))
     for i, picture in enumerate(experiment.pictures):
         with usage_errors(f"{source}: pictures[{i}]"):
             picture.load()
     for i, table in enumerate(experiment.tables):
         with usage_errors(f"{source}: tables[{i}]"):
             check_columns(table, cells)
-    return Study(name, scale, experiment, jobs, cells, measures, pictures, missing)
+    return Study(name, scale, experiment, [*jobs, *guests], whole, measures, pictures, missing)
 
 
 def carry_out(

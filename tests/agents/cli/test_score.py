@@ -1,6 +1,7 @@
 """``privbandit score``: its sheet, its terminal lines, and its refusals."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from commanding import invoke
 from privbandit_agents import make
 from privbandit_agents.cli import score
-from privbandit_agents.experiments.suite.records import references
+from privbandit_agents.experiments.suite.records import as_json, from_json, references
 from privbandit_agents.experiments.suite.tasks import load_suite
 
 AGENT = '''
@@ -115,3 +116,68 @@ def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: p
     told: dict[str, Any] = json.loads(path.read_text())["agents"]
     assert set(told) == {"greedy", "uniform"} and set(told["greedy"]["tasks"]) == {"linear-small", "clicks-small"}
     assert make("greedy", load_suite().tasks["linear-small"].env()).name == "greedy"
+
+
+@pytest.fixture
+def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that a stranger made; the agent's module is not loaded any more."""
+    sys.modules.pop("row_of_tests", None)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of agents' files are added to it
+    (tmp_path / "row_of_tests.py").write_text(AGENT)
+    monkeypatch.chdir(tmp_path)
+    arguments = ("row_of_tests.py:Mine", "--quick", "--jobs", "1", "--submit", "mine", "--out", "runs")
+    shown = invoke("score", *arguments)
+    assert shown.exit_code == 0 and "row: mine" in shown.stdout, shown.stderr
+    sys.modules.pop("row_of_tests")
+    (tmp_path / "row_of_tests.py").unlink()
+    return tmp_path / "mine"
+
+
+def changed(row: Path, task: str, factor: float, keep_scores: bool = False) -> None:
+    """Change the last regret of a task, and the score of it with it."""
+    told = json.loads((row / "score.json").read_text())
+    kept = json.dumps(told["tasks"][task]["none"]["score"])
+    told["tasks"][task]["none"]["regret"][-1] *= factor
+    record = from_json({**told, "users_a_second": told["times"]["users_a_second"]})
+    told["tasks"] = as_json(record, load_suite())["tasks"]
+    if keep_scores:
+        told["tasks"][task]["none"]["score"] = json.loads(kept)
+    (row / "score.json").write_text(json.dumps(told))
+
+
+@pytest.mark.usefixtures("own_worlds")
+def test_a_row_of_a_stranger_passes_its_check_and_a_changed_number_fails_by_its_cell(row: Path) -> None:
+    assert {path.name for path in row.iterdir()} == {"score.json", "row_of_tests.py", "audit.txt"}
+    told = json.loads((row / "score.json").read_text())
+    assert {"system", "processor", "python", "numpy"} <= set(told["made"]) and len(told["source"]["sha256"]) == 64
+    again = invoke("score", "--check", "mine", "--jobs", "1", "--out", "again")
+    assert again.exit_code == 0 and "4 of 4 cells are equal" in again.stdout, again.stderr
+    assert "does not take it: it was scored with --quick" in again.stdout
+    changed(row, "clicks-small", 1.001)
+    again = invoke("score", "--check", "mine", "--jobs", "1", "--out", "again")
+    assert again.exit_code == 1 and "clicks-small, epsilon none, seed 480001: FAILS" in again.stdout
+    assert "3 of 4 cells are equal" in again.stdout and again.stdout.count("FAILS") == 1
+
+
+@pytest.mark.usefixtures("own_worlds")
+def test_a_row_whose_parts_do_not_fit_fails_before_anything_runs(row: Path) -> None:
+    changed(row, "linear-small", 1.5, keep_scores=True)
+    shown = invoke("score", "--check", "mine")
+    assert shown.exit_code == 1 and "linear-small, epsilon none: its score is not that of its regrets" in shown.stdout
+    with (row / "row_of_tests.py").open("a") as file:
+        file.write("# changed\n")
+    shown = invoke("score", "--check", "mine")
+    assert shown.exit_code == 1 and "row_of_tests.py:Mine is another one" in shown.stdout
+    (row / "score.json").write_text("[]")
+    assert invoke("score", "--check", "mine").exit_code == 2
+    shown = invoke("score", "--check", "nothing")
+    assert shown.exit_code == 2 and "score.json is missing; `privbandit score FILE:Class --submit DIR`" in shown.stderr
+
+
+@pytest.mark.usefixtures("own_worlds")
+def test_the_board_refuses_a_row_that_is_not_whole_and_other_suffixes(row: Path) -> None:
+    shown = invoke("score", "mine", "--board", "board.html")
+    assert shown.exit_code == 2 and "cannot be on the leaderboard: it was scored with --quick" in shown.stderr
+    shown = invoke("score", "--board", "board.txt")
+    assert shown.exit_code == 2 and "takes a page, .html, or a picture" in shown.stderr
+    assert not list(row.parent.glob("board*"))

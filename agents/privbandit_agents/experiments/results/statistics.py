@@ -126,12 +126,17 @@ def weighted_maxima(weights: Floats, values: Floats) -> Floats:
     return np.asarray(largest / (weights @ values))
 
 
-def expanded(confidence: float, n: int) -> float:
+def expanded(confidence: float, n: int, freedom: int = 0) -> float:
     """Return the level of percentiles at which the bootstrap of a mean over n values is as wide as Student's interval.
 
     Tim Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69 (2015), section 4.1.
+
+    Args:
+        confidence: of Student's interval.
+        n: values of a sample.
+        freedom: of the interval, if several samples of n values are drawn; default: n - 1.
     """
-    quantile = scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * math.sqrt(n / (n - 1))
+    quantile = scipy.stats.t.ppf((1 + confidence) / 2, freedom or n - 1) * math.sqrt(n / (n - 1))
     return float(1 - 2 * scipy.stats.norm.sf(quantile))
 
 

@@ -110,24 +110,28 @@ class Experiment(Model):
                 raise ValueError(f"this experiment has no {scale} scale; smoke and paper are there.")
         return chosen
 
-    def jobs(self, scale: str, assignments: Sequence[str] = (), source: str = "") -> tuple[Sequence[Job], list[str]]:
-        """Return the jobs at a scale, and a sentence for every data set that is not here.
+    def jobs(
+        self, scale: str, assignments: Sequence[str] = (), source: str = "", guest: str = ""
+    ) -> tuple[Sequence[Job], list[str]]:
+        """Return the jobs at a scale, or those of a guest, and a sentence for every data set that is not here.
 
         Args:
             scale: ``smoke``, ``quick`` or ``paper``.
             assignments: changes of a sweep's settings, as of ``--set``.
             source: the file, for error messages.
+            guest: an agent that the file does not name.
 
         Raises:
-            UsageError: the jobs or the scale are wrong.
+            UsageError: the jobs or the scale are wrong, or the guest plays none of the worlds.
         """
         chosen = self.scaled(scale)
         if self.offline is None:
             sweep = self.sweep_at(scale, source)
             changed = override(sweep, list(assignments)) if assignments else sweep
-            return changed.trials(f"{source}: sweep"), []
-        if assignments:
-            raise UsageError(f"--set is for sweeps; {source} compares offline: change a copy of the file.")
+            return changed.guests(guest) if guest else changed.trials(f"{source}: sweep"), []
+        if assignments or guest:
+            option = "--agent" if guest else "--set"
+            raise UsageError(f"{option} is for sweeps; {source} compares offline: change a copy of the file.")
         return self.offline.fits(f"{source}: offline", chosen.replications, chosen.shrink)
 
     def sweep_at(self, scale: str, source: str = "") -> Sweep:

@@ -132,6 +132,30 @@ class Sweep(Model):
             found |= {trial.name: trial for trial in block_trials(block, part, source)}
         return list(found.values())
 
+    def guests(self, name: str, source: str = "") -> list[Trial]:
+        """Return the trials of another agent in the worlds of these blocks, at the budgets of the agents there.
+
+        Raises:
+            UsageError: there is no such agent, or it plays none of the worlds.
+        """
+        with usage_errors("--agent"):
+            known = set(agent_defaults(name)) & {"epsilon", "delta", "rho", "people"}
+        found, refused = dict[str, Trial](), list[UsageError]()
+        for block in self.parts:
+            given = [point for agent in block.agents for point in agent.points]
+            budgets = [{key: point[key] for key in sorted(known & set(point))} for point in given]
+            asked = [one for i, one in enumerate(budgets) if one and one not in budgets[:i]] or [{}]
+            own = [AgentEntry(**{"name": name, **budget}) for budget in asked]
+            try:
+                found |= {
+                    trial.name: trial for trial in block_trials(block.model_copy(update={"agents": own}), "", source)
+                }
+            except UsageError as error:
+                refused.append(error)
+        if not found:
+            raise refused[0]
+        return list(found.values())
+
 
 def named_sweep(name: str) -> Sweep:
     with usage_errors("run"):

@@ -1,139 +1,159 @@
-"""The leaderboard: the references that come with the package as one page of Markdown."""
+"""The leaderboard: scores of the references, and of rows from outside, as one page that needs no other file."""
 
-from collections.abc import Callable, Iterator, Mapping
+import html
+import inspect
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from string import Template
+from typing import Any
+from urllib.parse import quote_plus
 
 import numpy as np
 import polars as pl
 
-from privbandit_agents.experiments.suite.records import made_when, references
+from privbandit_agents.experiments.suite.records import JSON, Record, made_when, references
+from privbandit_agents.experiments.suite.rows import Submitted
 from privbandit_agents.experiments.suite.scores import (
+    BOARD,
     READING,
     Board,
-    at_budget,
-    board_tasks,
     boards_in,
-    on_board,
+    level_tasks,
     overall,
     placed,
-    score_of,
     scores_of,
     signed,
     stability,
 )
-from privbandit_agents.experiments.suite.tasks import OPEN, VERSION, Suite, Task, budget_name, load_suite
-from privbandit_agents.experiments.views.table import Column, Row, Table
+from privbandit_agents.experiments.suite.tasks import OPEN, Suite, budget_name, load_suite
+from privbandit_agents.experiments.views.table import Column
+from privbandit_agents.zoo.registry import find
 
-RANKED = 1.0
-"""The budget of the ranks."""
-
-
-def leaderboard(version: str = VERSION) -> str:
-    """Return the page of the references, drawn from their file alone."""
-    suite, records = load_suite(version), references(version)
-    scores, made = scores_of(records, suite), made_when(version)
-    places = {epsilon: placed(scores, epsilon) for epsilon in suite.budgets}
-    stable = stability(scores, RANKED)
-    told = ", ".join(f"{key} {value}" for key, value in made.items() if key != "date")
-    return "\n".join(
-        [
-            f"# Leaderboard, suite {version}",
-            "",
-            READING,
-            "",
-            f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}. Ranks are at epsilon = "
-            f"{RANKED:g}. Agents without a rank have not played all tasks: networks that learn from every user play "
-            "those of 5000 users. *Better than the next*: the probability that a run has a higher score than one of "
-            f"the agent below, over tasks. Made on {made['date']} by {told}.",
-            "",
-            "`privbandit score my_agents.py:Mine` scores your own agent. To add it here, open a pull "
-            "request with its `score.json` and the agent's address: we run and audit it, and add its line.",
-            "",
-            "## Over all families",
-            "",
-            over_families(scores, suite),
-            *(line for board in boards_in(scores) for line in section(board, scores, places, suite, stable[board])),
-            "## Tasks",
-            "",
-            tasks(suite),
-        ]
-    )
+FILES = "https://github.com/privbandit/privbandit/blob/main/"
+PAPERS = "https://scholar.google.com/scholar?q="
+TITLED = re.compile(r'"([^"]+?),?"')
 
 
-def over_families(scores: pl.DataFrame, suite: Suite) -> str:
-    """Return the table of the two names that choose an agent for each family."""
-    names = scores.filter(pl.col("agent").is_in(["auto-joint", "auto-local"]))
-    rows = [
-        {
-            "agent": f"`{name}`",
-            "": notion,
-            **{budget_name(e): overall(scores, name, e).said(signed) for e in suite.budgets},
-        }
-        for name, notion in names.select("agent", "notion").unique(maintain_order=True).iter_rows()
-    ]
-    return Table(rows, [Column(key, key, True) for key in rows[0]]).markdown
-
-
-COLUMNS = (
-    Column("rank", "rank", True),
-    Column("agent", lambda row: f"`{row['agent']}`", True),
-    # a score over some of the tasks is none of the board
-    Column("score", lambda row: "-" if row["rank"] is None else score_of(row).said(signed), True),
-    Column(
-        "better than the next",
-        lambda row: "" if row["rank"] is None or np.isnan(row["better"]) else f"{100 * row['better']:.0f} %",
-        True,
-    ),
+REPEATS = (
+    Column("board", "board", True),
+    *(Column(key, key) for key in ("epsilon", "agents", "groups")),
+    Column("correlation", lambda row: "all tied" if row["correlation"] is None else f"{row['correlation']:.3f}"),
+    Column("flips", lambda row: f"{100 * row['flips']:.1f} %"),
 )
-"""Of a board; the scores at other budgets and the tasks follow."""
+"""Of a table that says whether the order of agents repeats."""
 
 
-def section(
-    board: Board, scores: pl.DataFrame, places: Mapping[float, pl.DataFrame], suite: Suite, stable: tuple[int, float]
-) -> Iterator[str]:
-    """Yield a board: its heading, its table, how stable its order is, and scores by task."""
-    own = on_board(places[RANKED], board)
-    columns = list(COLUMNS)
-    for epsilon in (one for one in suite.budgets if one != RANKED and board.notion != OPEN):
-        found = dict(on_board(places[epsilon], board).select("agent", "score").iter_rows())
-        columns.append(Column(f"at {budget_name(epsilon)}", beside(found), True))
-    columns.append(Column("tasks", lambda row: f"{row['played']} of {row['asked']}", True))
-    yield from (f"## {board.title[0].upper()}{board.title[1:]}", "", Table(own, columns).markdown)
-    ranked, agreement = stable
-    if ranked > 2 and not np.isnan(agreement):
-        yield f"Rank correlation of two halves of the seeds, {ranked} agents: {agreement:.2f}.\n"
-    yield by_task(board, on_board(at_budget(scores, RANKED), board), own["agent"].to_list(), suite)
+def leaderboard(told: JSON) -> str:
+    """Return the page of ``standings``."""
+    data = json.dumps(told, separators=(",", ":")).replace("</", "<\\/")
+    parts = {"version": told["version"], "made": told["made"], "reading": html.escape(READING), "data": data}
+    return Template(Path(__file__).with_name("board.html").read_text(encoding="utf-8")).substitute(parts)
 
 
-def beside(scores: Mapping[str, float]) -> Callable[[Row], str]:
-    return lambda row: signed(scores[row["agent"]]) if row["agent"] in scores else ""
+def standings(
+    audits: Mapping[str, str] | None = None,
+    rows: Sequence[Submitted] = (),
+    suite: Suite | None = None,
+    records: Mapping[str, Record] | None = None,
+) -> JSON:
+    """Return everything that the page shows.
+
+    Args:
+        audits: what audits found, in words, by agent; rows from outside have their own.
+        rows: from outside.
+        suite: with the tasks; default: the current one.
+        records: by agent; default: the references.
+
+    Raises:
+        ValueError: a row has the name of another one, or is not to be compared.
+    """
+    suite, records = suite or load_suite(), dict(references() if records is None else records)
+    outside = {row.record.agent: row for row in rows}
+    for row in rows:
+        if why := "its name is taken" if row.record.agent in records else row.lacking(suite):
+            raise ValueError(f"{row.folder} cannot be on the leaderboard: {why}.")
+        records[row.record.agent] = row.record
+    scores, found = scores_of(records, suite), dict[tuple[Any, ...], JSON]()
+    boards = boards_in(scores)
+    for epsilon in suite.budgets:
+        for one in placed(scores, epsilon).to_dicts():
+            board, agent = Board(*(one[part] for part in BOARD)), one["agent"]
+            if (board, agent) not in found:
+                found[board, agent] = about(agent, board, records[agent], outside.get(agent), audits or {})
+                found[board, agent] |= {"board": boards.index(board), "played": one["played"], "asked": one["asked"]}
+            at, ends = OPEN if one["notion"] == OPEN else budget_name(epsilon), ("score", "low", "high")
+            place = [*(digits(one[end]) for end in ends), one["rank"], one["last"], one["also"]]
+            found[board, agent]["places"][at] = place
+    for one in scores.to_dicts():
+        if cells := found.get((Board(*(one[part] for part in BOARD)), one["agent"])):
+            mean = digits(float(np.mean(one["scores"]))) if one["played"] else None
+            cells["tasks"].setdefault(one["task"], {})[one["budget"]] = mean
+    made = made_when()
+    versions = ", ".join(f"{key} {value}" for key, value in made.items() if key != "date")
+    counts = f"{len(suite.tasks)} tasks, {len(suite.seeds)} seeds, delta = {suite.delta:g}"
+    tasks = [{key: value for key, value in vars(task).items() if key not in DULL} for task in suite.tasks.values()]
+    return {
+        **{"version": suite.version, "made": f"{counts}. Made on {made['date']} by {versions}"},
+        "budgets": list(map(budget_name, suite.budgets)),
+        "boards": [{**board._asdict(), "title": board.title} for board in boards],
+        "groups": list(dict.fromkeys(task.group for task in suite.tasks.values())),
+        **{"tasks": tasks, "rows": list(found.values())},
+        "repeats": [told for epsilon in suite.budgets for told in repeats(scores, epsilon)],
+        "overall": {
+            name: [f"{overall(scores, name, e).said(signed)} at {budget_name(e)}" for e in suite.budgets]
+            for name in ("auto-joint", "auto-local")
+            if name in records
+        },
+    }
 
 
-def by_task(board: Board, scores: pl.DataFrame, agents: list[str], suite: Suite) -> str:
-    """Return the table of a board's scores by task, a row for each agent."""
-    shown = {(row["agent"], row["task"]): task_score(row, suite.tasks[row["task"]]) for row in scores.to_dicts()}
-    tasks = [task.name for task in board_tasks(suite, board)]
-    rows = [{"agent": f"`{agent}`", **{task: shown.get((agent, task), "") for task in tasks}} for agent in agents]
-    columns = [Column(task.removeprefix(f"{board.family}-"), task, True) for task in tasks]
-    return Table(rows, [Column("score by task", "agent", True), *columns]).markdown
+DULL = ("world", "pin")
+"""Parts of a task that the page does not show."""
 
 
-def task_score(row: Row, task: Task) -> str:
-    """Return the mean score in a task; in brackets the share of seeds with .9 of uniform play's regret or more."""
-    if not row["played"]:
-        return "refuses"
-    scores = np.array(row["scores"])
-    lost = float(np.mean(scores <= task.scores(0.9 * task.uniform)))
-    return signed(float(scores.mean())) + (f" ({100 * lost:.0f} %)" if lost else "")
+def about(name: str, board: Board, record: Record, row: Submitted | None, audits: Mapping[str, str]) -> JSON:
+    """Return a row of the page without its numbers: speed, promise, audit, paper and file."""
+    told = [words for words in record.promises.values() if f" a {board.unit}" in words]
+    speeds = [speed for task, speed in record.speed.items() if task.startswith(board.family)]
+    paper, file = ("", row.address) if row else written(record.agent)
+    return {
+        **{"agent": name, "promise": promise(told[0]) if told else "", "paper": paper, "file": file},
+        **{"speed": round(median(speeds or [0])), "memory": row.told["times"]["mib"] if row else None},
+        **{"audit": row.told["audit"] if row else audits.get(record.agent, ""), "places": {}, "tasks": {}},
+    }
 
 
-def tasks(suite: Suite) -> str:
-    """Return the table of tasks."""
-    columns = [
-        Column("task", lambda row: f"`{row['name']}`", True),
-        Column("group", "group", True),
-        Column("users", lambda row: f"{row['users']:,}", True),
-        Column("question", "question", True),
-        Column("uniform play's regret", lambda row: f"{row['uniform']:.4g}", True),
-        Column("the best without privacy", lambda row: f"{row['best']:.4g} (`{row['best_agent']}`)", True),
+def promise(words: str) -> str:
+    """Return a promise without its budget: whether a delta is in it, and of which arithmetic its proof is."""
+    delta = re.search(r", ([\d.]+e-\d+) a ", words)
+    kind = words.rpartition(", ")[2]
+    return f"{'delta = ' + delta[1] if delta else 'pure'}, {kind}"
+
+
+def written(agent: str) -> tuple[str, str]:
+    """Return the addresses of a search for an agent's paper, "" if its module quotes none, and of its file."""
+    module = inspect.getmodule(find(agent).load())
+    title = TITLED.search(" ".join((module.__doc__ or "").split())) if module else None
+    file = f"{FILES}agents/{module.__name__.replace('.', '/')}.py" if module else ""
+    return f"{PAPERS}{quote_plus(title[1])}" if title else "", file
+
+
+def repeats(scores: pl.DataFrame, epsilon: float) -> list[JSON]:
+    """Return how well the order of each board repeats at a budget, and its tasks that hardly tell agents apart."""
+    level = level_tasks(scores, epsilon)
+    return [
+        {
+            **{"board": one["board"].title, "epsilon": budget_name(epsilon), "flips": digits(one["flips"])},
+            **{"agents": one["agents"], "groups": one["groups"], "correlation": digits(one["correlation"])},
+            "level": [f"{task['task']} ({task['told']:.0%})" for task in level if task["board"] == one["board"]],
+        }
+        for one in stability(scores, epsilon)
+        if one["board"].notion != OPEN or epsilon == 1  # without privacy it is the same at every budget
     ]
-    return Table([vars(task) for task in suite.tasks.values()], columns).markdown
+
+
+def digits(value: float) -> float | None:
+    return None if value != value else round(value, 3)

@@ -128,6 +128,8 @@ def write_references(records: Mapping[str, Record], suite: Suite, path: Path) ->
 def references(version: str = VERSION) -> dict[str, Record]:
     """Return what every agent of the zoo did in each task that it plays; the file ships with the package.
 
+    The two names that stand for others come last.
+
     Examples:
         >>> from privbandit_agents.experiments.suite import load_suite, references
         >>> uniform, task = references()["uniform"], load_suite().tasks["linear-small"]
@@ -147,7 +149,7 @@ def own_references(version: str) -> dict[str, Record]:
     """Return what agents did in a suite's own tasks."""
     path = reference_file(version)
     found = json.loads(path.read_text(encoding="utf-8"))["agents"] if path.is_file() else {}
-    return {name: from_json(told) for name, told in found.items()}
+    return {name: from_json(found[name]) for name in sorted(found, key=lambda name: name.startswith("auto-"))}
 
 
 def kept_of(record: Record, tasks: Mapping[str, Task]) -> Record:

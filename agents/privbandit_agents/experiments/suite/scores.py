@@ -1,7 +1,7 @@
 """Scores as a frame, and the boards of it; statistics are those of rliable.
 
 Agarwal, Schwarzer, Castro, Courville, Bellemare, "Deep Reinforcement Learning at the Edge of the Statistical
-Precipice", NeurIPS 2021: interquartile means, stratified bootstrap, performance profiles, probability of improvement.
+Precipice", NeurIPS 2021: interquartile means, stratified bootstrap, performance profiles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,9 @@ from privbandit_agents.experiments.results.ranks import interquartile_mean, resa
 from privbandit_agents.experiments.results.statistics import (
     Floats,
     Interval,
-    estimate_alone,
+    expanded,
     percentile_interval,
+    student_interval,
 )
 from privbandit_agents.experiments.suite.records import PERSON, VISIT, Record
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name
@@ -110,14 +111,20 @@ def boards_in(scores: pl.DataFrame) -> list[Board]:
     return sorted(found, key=lambda one: (families.index(one.family), one.unit != VISIT, NOTIONS.index(one.notion)))
 
 
-def pooled(scores: Sequence[Floats], seed: int = 0) -> Interval[float]:
+def pooled(scores: Sequence[Floats]) -> Interval[float]:
     """Return the interquartile mean of scores in several tasks, with a 95 % interval; seeds are drawn within tasks."""
-    if not scores:
-        return estimate_alone(np.nan)
-    value = float(interquartile_mean(np.concatenate(scores)))
-    if min(map(len, scores)) < 2:
-        return estimate_alone(value)
-    return percentile_interval(value, resampled(scores, default_rng(seed)))
+    return estimated(scores, drawn(scores))
+
+
+def drawn(scores: Sequence[Floats], seed: int = 0) -> Floats:
+    """Return bootstrapped interquartile means, shape (draws,): on the same seeds for all agents with as many tasks."""
+    enough = scores and min(map(len, scores)) > 1
+    return resampled(scores, default_rng(seed)) if enough else np.full(1, np.nan)
+
+
+def estimated(scores: Sequence[Floats], draws: Floats) -> Interval[float]:
+    value = float(interquartile_mean(np.concatenate(scores))) if scores else np.nan
+    return percentile_interval(value, draws)
 
 
 def profile(scores: Sequence[Floats], levels: Floats) -> Floats:
@@ -125,40 +132,64 @@ def profile(scores: Sequence[Floats], levels: Floats) -> Floats:
     return np.asarray(np.mean([(one[:, None] > levels).mean(axis=0) for one in scores], axis=0))
 
 
-def improvement(ours: Sequence[Floats], theirs: Sequence[Floats]) -> float:
-    """Return the probability that a run of ours has a higher score than one of theirs, the mean over common tasks."""
-    pairs = zip(ours, theirs, strict=True)
-    gaps = [np.sign(one[:, None] - other[None]) for one, other in pairs]
-    return float(np.mean([(1 + gap.mean()) / 2 for gap in gaps]))
-
-
 def placed(scores: pl.DataFrame, epsilon: float) -> pl.DataFrame:
     """Return the agents of every board at a budget, the highest score first.
 
+    Names whose runs are the same share a row. Agents are tied that cannot be told apart: ``tied``.
+
     Returns:
-        ``family, notion, unit, agent``; ``score``, the interquartile mean over tasks and seeds, with the ends ``low``
-        and ``high`` of its 95 % interval; ``rank``, 1 and how many have a higher score, null unless it has played all
-        tasks of the board; ``played`` and ``asked``, how many tasks it has played, and how many there are; ``better``,
-        the probability of improvement on the next agent of the board, NaN for the last one.
+        ``family, notion, unit, agent``; ``also``, other names of the same runs; ``score``, the interquartile mean over
+        tasks and seeds, with the ends ``low`` and ``high`` of its 95 % interval; ``rank`` and ``last``, the first and
+        the last place of its group of ties, null unless it has played all tasks of the board; ``played`` and
+        ``asked``, how many tasks it has played, and how many there are.
     """
     rows: list[dict[str, object]] = []
     at = at_budget(scores, epsilon)
     for board in boards_in(at):
-        by_agent = {name: own for (name,), own in on_board(at, board).group_by("agent", maintain_order=True)}
-        each = {name: lists(own) for name, own in by_agent.items() if own["played"].any()}
-        found = {name: pooled(own) for name, own in each.items()}
+        each: dict[str, list[Floats]] = {}
+        names: dict[str, list[str]] = {}  # of one agent, by what it did
+        counts: dict[str, dict[str, int]] = {}
+        for (name,), own in on_board(at, board).group_by("agent", maintain_order=True):
+            names.setdefault(repr(own.select("task", "scores").rows()), []).append(str(name))
+            if own["played"].any():
+                each[str(name)] = lists(own)
+                counts[str(name)] = {"played": int(own["played"].sum()), "asked": int(own["asked"][0])}
+        also = {first: others for first, *others in names.values()}
+        draws = {name: drawn(own) for name, own in each.items() if name in also}
+        found = {name: estimated(each[name], own) for name, own in draws.items()}
         order = sorted(found, key=lambda name: -found[name].value)
-        whole = {name: len(each[name]) == by_agent[name]["asked"][0] for name in order}
-        for i, name in enumerate(order):
-            one, after = found[name], (other for other in order[i + 1 :] if len(each[other]) == len(each[name]))
-            ahead = sum(found[other].value > one.value for other in order if whole[other])
-            beaten = next(after, None)
-            better = np.nan if beaten is None else improvement(each[name], each[beaten])
-            counts = {"played": by_agent[name]["played"].sum(), "asked": by_agent[name]["asked"][0]}
-            rank = {"rank": 1 + ahead if whole[name] else None, **counts, "better": better}
-            ends = {"score": one.value, "low": one.low, "high": one.high}
-            rows.append({**board._asdict(), "agent": name, **ends, **rank})
-    return pl.DataFrame(rows, schema_overrides={"rank": pl.Int64, "better": pl.Float64}, infer_schema_length=None)
+        whole = [name for name in order if len(each[name]) == counts[name]["asked"]]
+        seeds = min((len(task) for name in whole for task in each[name]), default=0)
+        freedom = counts[whole[0]]["asked"] * (seeds - 1) if whole else 0
+        places = dict(zip(whole, tied([draws[name] for name in whole], seeds, freedom), strict=True))
+        for name in order:
+            first, last = places.get(name, (None, None))
+            ends = {"score": found[name].value, "low": found[name].low, "high": found[name].high}
+            told = {"agent": name, "also": also[name], **ends, "rank": first, "last": last}
+            rows.append({**board._asdict(), **told, **counts[name]})
+    schema: Any = {"also": pl.List(pl.String), "rank": pl.Int64, "last": pl.Int64}
+    return pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+
+
+def tied(draws: Sequence[Floats], seeds: int, freedom: int) -> list[tuple[int, int]]:
+    """Return the first and the last place of each agent's group of ties, the best agent first.
+
+    Two agents are told apart if the 95 % interval of the difference of their scores lies above 0. Differences are
+    paired, as all agents are drawn on the same seeds; percentiles are ``expanded``. A group ends where every agent
+    above is told from every agent below, so that the order of two groups is that of all their pairs.
+
+    Args:
+        draws: bootstrapped scores of each agent, shape (draws,).
+        seeds: of a task; one alone tells nothing.
+        freedom: degrees of it of all tasks together.
+    """
+    groups = [0] * len(draws)
+    if seeds > 1 and len(draws) > 1:
+        each, tail = np.array(draws), (1 - expanded(0.95, seeds, freedom)) / 2
+        told = np.array([np.quantile(one - each, tail, axis=1) > 0 for one in each])
+        for i in range(1, len(draws)):
+            groups[i] = groups[i - 1] + bool(told[:i, i:].all())
+    return [(groups.index(own) + 1, len(groups) - groups[::-1].index(own)) for own in groups]
 
 
 def overall(scores: pl.DataFrame, agent: str, epsilon: float) -> Interval[float]:
@@ -166,20 +197,55 @@ def overall(scores: pl.DataFrame, agent: str, epsilon: float) -> Interval[float]
     return pooled(lists(at_budget(scores, epsilon).filter(agent=agent, unit=VISIT)))
 
 
-def stability(scores: pl.DataFrame, epsilon: float = 1.0) -> dict[Board, tuple[int, float]]:
-    """Return how many agents each board ranks, and Spearman's correlation of their ranks by two halves of the seeds.
+def stability(scores: pl.DataFrame, epsilon: float = 1.0, splits: int = 200) -> list[dict[str, Any]]:
+    """Return how well the order of agents repeats, a row for each board with five ranked agents or more.
 
-    NaN stands for less than two agents, and where all are level.
+    The seeds are halved at random, ``splits`` times. Agents of one group have the mean of their places.
+
+    Returns:
+        ``board``; ``agents`` and ``groups``, how many it ranks; ``correlation``, the mean of Spearman's between both
+        halves, NaN where all are tied; ``flips``, the share of pairs of different groups whose order differs.
     """
-    halves = [scores.with_columns(pl.col("scores").list.gather_every(2, half)) for half in (0, 1)]
-    ranked = [placed(half, epsilon).filter(pl.col("rank").is_not_null()) for half in halves]
-    both = ranked[0].join(ranked[1], on=[*BOARD, "agent"], maintain_order="left")
-    found = {}
-    for board in boards_in(scores):
-        first, second = (on_board(both, board)[key].to_list() for key in ("score", "score_right"))
-        level = len(set(first)) < 2 or len(set(second)) < 2
-        agreement = np.nan if level else float(scipy.stats.spearmanr(first, second).statistic)
-        found[board] = len(first), agreement
+    rng, found, places = default_rng(0), [], placed(scores, epsilon)
+    for board in boards_in(at_budget(scores, epsilon)):
+        own = on_board(places, board).filter(pl.col("rank").is_not_null())
+        if own.height < 5:
+            continue
+        at = on_board(at_budget(scores, epsilon), board)
+        values = np.array([lists(at.filter(agent=name)) for name in own["agent"]])
+        seeds = rng.permuted(np.tile(np.arange(values.shape[-1]), (splits, 1)), axis=1)
+        halves = [np.moveaxis(values[..., half], 2, 0) for half in np.array_split(seeds, 2, axis=1)]
+        both = [interquartile_mean(half.reshape(splits, len(values), -1)) for half in halves]
+        first = own["rank"].to_numpy()
+        group = (first[:, None] == first) / (first[:, None] == first).sum(axis=0)
+        left, right = (scipy.stats.rankdata(-half, axis=1) @ group - (len(first) + 1) / 2 for half in both)
+        above = first[:, None] < first
+        turned = [np.greater(half[:, :, None], half[:, None])[:, above] for half in both]
+        told = {"agents": len(first), "groups": len(set(first)), "correlation": np.nan, "flips": 0.0}
+        if above.any():
+            size = np.sqrt((left**2).sum(axis=1) * (right**2).sum(axis=1))
+            told["correlation"] = float(np.mean((left * right).sum(axis=1) / size))
+            told["flips"] = float(np.mean(turned[0] != turned[1]))
+        found.append({"board": board, **told})
+    return found
+
+
+def level_tasks(scores: pl.DataFrame, epsilon: float = 1.0) -> list[dict[str, Any]]:
+    """Return the tasks that tell less than half of a board's pairs apart: ``board, task, agents, told``.
+
+    Of boards with five ranked agents or more; ``told`` is a share, by Student's 95 % interval of paired differences.
+    """
+    found, places = [], placed(scores, epsilon)
+    for board in boards_in(at_budget(scores, epsilon)):
+        names = on_board(places, board).filter(pl.col("rank").is_not_null())["agent"]
+        own = on_board(at_budget(scores, epsilon), board).filter(pl.col("agent").is_in(names.implode()))
+        for (task,), rows in own.group_by("task", maintain_order=True):
+            values = np.array(lists(rows))
+            i, j = np.triu_indices(len(values), 1)
+            gaps = student_interval((values[i] - values[j]).T)
+            told = float(np.mean((gaps.low > 0) | (gaps.high < 0))) if len(i) else 1.0
+            if len(names) >= 5 and told < 0.5:
+                found.append({"board": board, "task": task, "agents": len(names), "told": told})
     return found
 
 

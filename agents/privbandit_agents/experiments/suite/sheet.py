@@ -75,7 +75,7 @@ class Sheet:
     @cached_property
     def scores(self) -> pl.DataFrame:
         """Scores of the others and of the agent."""
-        return scores_of({**self.others, self.record.agent: self.record}, self.suite, self.seeds)
+        return scores_of({self.record.agent: self.record, **self.others}, self.suite, self.seeds)
 
     @cached_property
     def places(self) -> Mapping[float, pl.DataFrame]:
@@ -116,7 +116,8 @@ class Sheet:
             places = on_board(self.places[self.epsilon], board)
             for mine in places.filter(agent=self.record.agent).iter_rows(named=True):
                 best = self.ahead(board, self.epsilon).filter(pl.col("rank").is_not_null()).head(1).to_dicts()
-                ranks = {"rank": None if self.refuted else mine["rank"], "of": places["rank"].count()}
+                first, last = (None if self.refuted else mine[key] for key in ("rank", "last"))
+                ranks = {"rank": first, "last": last, "of": places["rank"].count()}
                 beside = {"best": best[0]["agent"], "best_score": best[0]["score"]} if best else {}
                 found.append(
                     {
@@ -354,7 +355,12 @@ class Sheet:
 def rank_of(row: Row) -> str:
     if row["rank"] is None:
         return "not ranked"
-    return f"rank {row['rank']} of {row['of']}"
+    return f"rank {place_of(row)} of {row['of']}"
+
+
+def place_of(row: Row) -> str:
+    """Return the places of a group of ties, such as ``"2-4"``."""
+    return f"{row['rank']}" if row["rank"] == row["last"] else f"{row['rank']}-{row['last']}"
 
 
 def score_at(key: str) -> Callable[[Row], str]:

@@ -93,6 +93,19 @@ def layout(spec: FigureSpec, cells: Cells) -> list[Panel]:
     return found
 
 
+def beside_guest(spec: FigureSpec, cells: Cells, guest: str) -> list[Panel]:
+    """Return the panels with an agent that the figure does not name, on the same settings; without it if that fails."""
+    settings = {key: value for wanted in spec.select for key, value in wanted.items() if key.startswith("agent.")}
+    for own in (settings, {}):  # first with settings of agents that the figure selects, then with all that it has
+        worlds = [{key: value for key, value in wanted.items() if key.startswith("env")} for wanted in spec.select]
+        select = [*spec.select, *({**world, **own, "agent": guest} for world in worlds)]
+        try:
+            return layout(spec.model_copy(update={"select": select}), cells)
+        except ValueError:
+            continue
+    return layout(spec, Cells(cell for cell in cells if not cell.has("agent", guest)))
+
+
 def served(spec: FigureSpec, cells: Sequence[Cell]) -> int | None:
     """Return after how many users the numbers of a panel are taken, if that is one number."""
     if spec.x in ("users", "horizon") or cells[0].job.kind == "fit":

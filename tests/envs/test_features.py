@@ -80,9 +80,9 @@ def test_static_regret_is_that_of_the_world() -> None:
 
 
 def test_the_map_is_pinned_by_its_declaration_whatever_the_seed_of_users() -> None:
-    def shown(seed: int, **declared: Any) -> Any:
+    def shown(users: int, **declared: Any) -> Any:
         env = world("shared", {"kind": "fourier", **declared})
-        env.reset(seed=seed)
+        env.reset(seed=users)
         return env, env.features(np.full((1, 2), 0.3))
 
     assert np.array_equal(shown(1)[1], shown(2)[1]) and not np.array_equal(shown(1)[1], shown(1, seed=1)[1])

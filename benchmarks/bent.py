@@ -29,14 +29,17 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Clicks-v0, 5 arms, 3 features": ("privbandit/Clicks-v0", {"n_arms": 5, "dim": 3}),
 }
 PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm")
+FOURIER = "with 16 Fourier features"
 
 
-def regret(name: str, world: str, users: int, seed: int, **settings: Any) -> float:
-    """Return the regret a user of one run."""
+def regret(name: str, world: str, users: int, seeds: int, features: str | None = None, **settings: Any) -> str:
+    """Return the regret a user, the mean of some runs."""
     env_id, given = WORLDS[world]
-    env = gym.make(env_id, horizon=users, **given)
-    agent = make(name, env, seed=seed, **settings)
-    return float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1]) / users
+    env, total = gym.make(env_id, horizon=users, features=features, **given), 0.0
+    for seed in range(seeds):
+        agent = make(name, env, seed=seed, **settings)
+        total += float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1])
+    return f"{total / users / seeds:.4f}"
 
 
 def main() -> int:
@@ -46,18 +49,17 @@ def main() -> int:
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["world", "users", "epsilon", *PRIVATE, "linucb without privacy"])
+    without = "linucb without privacy"
+    names = *PRIVATE, f"jdp-linucb {FOURIER}", without, f"{without} {FOURIER}"
+    table.writerow(["world", "users", "epsilon", *names])
     for world in WORLDS:
         for users in chosen.users:
-            seeds = range(chosen.seeds)
-            straight = sum(regret("linucb", world, users, seed) for seed in seeds) / chosen.seeds
+            size = world, users, chosen.seeds
+            free = [regret("linucb", *size, features) for features in (None, "fourier")]
             for epsilon in (0.5, 1.0, 4.0):
-                found = [
-                    sum(regret(name, world, users, seed, epsilon=epsilon) for seed in seeds) / chosen.seeds
-                    for name in PRIVATE
-                ]
-                cells = [f"{one:.4f}" for one in (*found, straight)]
-                table.writerow([world, users, f"{epsilon:g}", *cells])
+                found = [regret(name, *size, epsilon=epsilon) for name in PRIVATE]
+                found.append(regret("jdp-linucb", *size, "fourier", epsilon=epsilon))
+                table.writerow([world, users, f"{epsilon:g}", *found, *free])
                 sys.stdout.flush()
     return 0
 

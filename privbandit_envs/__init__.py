@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from privbandit_envs.changing.delay import Delay, DelayFeedback
 from privbandit_envs.env import BanditEnv
+from privbandit_envs.features import Features
 from privbandit_envs.problem import ArmProblem, Problem, Served, Support
 from privbandit_envs.registration import ENV_IDS, from_table, register
 from privbandit_envs.spaces import Assortments, Units
@@ -28,7 +29,16 @@ __all__ = [
     "Served",
     "Support",
 ]
-__all__ += ["Delay", "DelayFeedback", "FlattenContext", "PerArm", "RecordRegret", "RegretCurve", "ScoreAction"]
+__all__ += [
+    "Delay",
+    "DelayFeedback",
+    "Features",
+    "FlattenContext",
+    "PerArm",
+    "RecordRegret",
+    "RegretCurve",
+    "ScoreAction",
+]
 __all__ += ["Units", "__version__", "check_bandit_env", "from_table", "register"]
 
 __version__ = "0.4.0"

@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from privbandit_envs.changing.masks import Available
 from privbandit_envs.changing.people import Ids, Returns
+from privbandit_envs.features import FeatureMap
 from privbandit_envs.population import Counts, Population, Tally
 from privbandit_envs.problem import Array, Floats, Problem, Served, Support
 from privbandit_envs.stream import JSON, Bookmark, UserStream, World
@@ -35,9 +36,10 @@ class Place:
         available: Available | None,
         people: Returns | None,
         config: JSON,
+        features: Any,
     ) -> World:
         """Check the arguments; the world itself is drawn by the first ``reset``."""
-        self._world = World(problem, horizon, pin, config, available, people)
+        self._world = World(problem, horizon, pin, config, available, people, features)
         self.horizon, self.units = self._world.horizon, self._world.units
         return self._world
 
@@ -62,6 +64,11 @@ class Place:
         docs/privacy/definitions.md states the promise then. The default is an episode's users.
         """
         return self._world.visits(self.horizon if users is None else count(users=users))
+
+    @property
+    def features(self) -> FeatureMap | None:
+        """The public map by which agents see contexts; None: they see the contexts."""
+        return self._world.features
 
     @property
     def masked(self) -> bool:
@@ -101,7 +108,7 @@ class Place:
         """
         if not self._world.changes:
             return None
-        stream = self._world.stream(self._seed)
+        stream = self._world.stream(self._seed, shown=False)
         stream.skip(self._first)
         return stream.gaps(count(users=users))
 
@@ -165,6 +172,8 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         person_spread: how much the contexts of a person differ from visit to visit, >= 0: a context is
             (own + person_spread new) / sqrt(1 + person_spread^2), with a context of the person's own and a new one, cut
             to the space (on the sphere, scaled to norm 1). 0: it is the person's own. None: all contexts are new.
+        features: what agents see of contexts, in place of them: a kind, a function, or a table of ``Features``; None:
+            the contexts. A family with an argument of this name keeps its own.
         render_mode: ``"ansi"`` lets ``render`` return the current round as text.
         **config: keyword arguments of the problem class, and those that make its world change: ``jumps``, numbers of
             users from whom on the hidden parameter is another one; ``drift``, the angle in radians by which it turns
@@ -199,11 +208,12 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         people: int | None = None,
         returns: str = "uniform",
         person_spread: float | None = None,
+        features: Any = None,
         render_mode: str | None = None,
         **config: object,
     ) -> None:
         returning = Returns.of(people, returns, person_spread)
-        world = self._plan(problem, horizon, instance_seed, available, returning, config)
+        world = self._plan(problem, horizon, instance_seed, available, returning, config, features)
         self.observation_space, self.action_space = world.observation_space, world.action_space
         self.render_mode = render_mode
         self._last = ""
@@ -283,8 +293,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
     @property
     def support(self) -> Support | None:
         """The contexts that exist, if users can be served by counts."""
-        population = self._opened().population
-        return population.support if population else None
+        return self._opened().support
 
     def draw_counts(self, n: int) -> Counts:
         """Return how many of n new users have each of the contexts in ``support``, shape (m,), without serving them."""

@@ -14,8 +14,9 @@ from numpy.random import SFC64, Generator, SeedSequence, default_rng
 from privbandit_envs.changing.masks import Available, Masks, Presence, availability, refuse_absent
 from privbandit_envs.changing.people import Ids, Returns, order_of
 from privbandit_envs.changing.timeline import TIME, Changes, Timeline
+from privbandit_envs.features import FeatureMap, Features
 from privbandit_envs.population import Population
-from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced, checked
+from privbandit_envs.problem import Array, Floats, Problem, Rounds, Served, Spliced, Support, checked
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import count, did_you_mean, seed
 
@@ -34,6 +35,7 @@ class World:
         config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
         available: probability of each arm to be present for a user, or a calendar; None: there are no masks.
         people: how people come again; None: everyone is new, or whom a family's finite data show.
+        features: what agents see of contexts, as in ``Features``; None: the contexts.
 
     Raises:
         TypeError: the class has no such argument.
@@ -48,6 +50,7 @@ class World:
         config: JSON,
         available: Available | None = None,
         people: Returns | None = None,
+        features: Any = None,
     ) -> None:
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
         self.instance_seed = seed(instance_seed=instance_seed)
@@ -56,6 +59,8 @@ class World:
         self.horizon = count(horizon=keywords.get("horizon", 10_000) if horizon is None else horizon)
         if "horizon" in keywords:
             config = {**config, "horizon": self.horizon}
+        if features is not None and "features" in keywords:  # the family's own
+            config, features = {**config, "features": features}, None
         changes = Changes.of(config)
         self.changes = changes or None
         config = {name: value for name, value in config.items() if name not in TIME}
@@ -71,14 +76,17 @@ class World:
         self.public_data: tuple[Array, Array] | None = getattr(blueprint, "public_data", None)
         self.auxiliary_data: tuple[Array, Array, Array] | None = getattr(blueprint, "auxiliary_data", None)
         self.units: Units | None = blueprint.units
+        self.features: FeatureMap | None = None
+        if features is not None:
+            self._declare(Features.of(features))
         self.people = people
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:
             check_people(people, blueprint, bool(changes.shifts))
         self.available = None if available is None else availability(available, arms_of(self.action_space))
 
-    def stream(self, world_seed: int) -> "UserStream":
-        """Draw a world from the seed and open its stream of users."""
+    def stream(self, world_seed: int, shown: bool = True) -> "UserStream":
+        """Draw a world from the seed and open its stream of users; not ``shown``: whose contexts nobody sees."""
         instance, contexts, outcomes, *by_counts, presence, people = SeedSequence(world_seed).spawn(7)
         if self.instance_seed is not None:
             instance = SeedSequence(self.instance_seed).spawn(1)[0]
@@ -87,10 +95,23 @@ class World:
         if self.available is not None:
             masks = Presence(self.available, arms_of(self.action_space), Generator(SFC64(presence)))
         guests = None if self.people is None else Guests(self.people, problem, Generator(SFC64(people)))
-        stream = UserStream(problem, Generator(SFC64(contexts)), Generator(SFC64(outcomes)), masks, guests)
+        features, drawn = self.features if shown else None, (Generator(SFC64(contexts)), Generator(SFC64(outcomes)))
+        stream = UserStream(problem, *drawn, masks, guests, features)
         if problem.support() is not None and masks is None and guests is None:
             stream.population = Population(problem, *(Generator(SFC64(seed)) for seed in by_counts))
         return stream
+
+    def _declare(self, features: Features) -> None:
+        """Let agents see features of contexts, and of whatever else has contexts."""
+        spaces, public, others = (self.observation_space, self.action_space), self.public_data, self.auxiliary_data
+        self.features = made = FeatureMap(features, *spaces, self.units, public is not None)
+        self.observation_space = made.space
+        self.units = None if self.units is None else Units(self.units.rewards)
+        if public is not None:
+            self.public_data = made(np.asarray(public[0])), public[1]
+        if others is not None:
+            named: Any = type(others)  # a tuple with names
+            self.auxiliary_data = named(made(others[0]), *others[1:])
 
     def _draw(self, seed: SeedSequence) -> Problem:
         if self.changes:
@@ -142,6 +163,14 @@ class UserStream:
 
     population: Population | None = None
 
+    @property
+    def support(self) -> Support | None:
+        """The contexts that exist as agents see them, where users are served by counts."""
+        support = None if self.population is None else self.population.support
+        if support is None or self.features is None:
+            return support
+        return Support(self.features(support.contexts), support.probabilities)
+
     def __init__(
         self,
         problem: Problem,
@@ -149,8 +178,9 @@ class UserStream:
         outcomes: Generator,
         masks: Presence | None = None,
         guests: Guests | None = None,
+        features: FeatureMap | None = None,
     ) -> None:
-        self.problem, self.masks, self.guests = problem, masks, guests
+        self.problem, self.masks, self.guests, self.features = problem, masks, guests, features
         self.block = block_size(problem.observation_space, problem.action_space)
         self._contexts, self._outcomes = contexts, outcomes
         self._generators = (contexts, outcomes, *(extra.rng for extra in (masks, guests) if extra is not None))
@@ -317,6 +347,8 @@ class UserStream:
             left -= n
         self._people.append(np.concatenate(who) if who else None)
         self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
+        if self.features is not None:
+            self._blocks[-1].contexts = self.features(self._blocks[-1].contexts)
         if self.masks is not None:
             self._blocks[-1].restrict(self.masks.draw(self._drawn - self.block, self.block))
 

@@ -276,13 +276,14 @@ def check_counts(env_id: str, **kwargs: object) -> None:
     """If a world serves users by counts, they have the contexts and the mean rewards of the stream."""
     env = make(env_id, **kwargs)
     env.reset(seed=8)
-    if env.support is None:
+    own = env.problem.support()
+    if env.support is None or own is None:
         return
     known = {kind.tobytes() for kind in env.support.contexts}
     assert all(context.tobytes() in known for context in env.upcoming(20)), "the stream has contexts outside support()"
     rows = np.flatnonzero(env.draw_counts(20))
     actions = np.array([env.action_space.sample() for _ in rows])
-    contexts = env.support.contexts[rows]
+    contexts = own.contexts[rows]
     values, chances = env.problem.outcome_law(contexts, actions)
     assert np.allclose(chances.sum(axis=1), 1) and (chances >= 0).all(), "outcome_law() has no probabilities"
     means = env.problem.expected_reward(contexts, actions)

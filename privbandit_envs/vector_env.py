@@ -37,6 +37,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         people: how many people there are, as in ``BanditEnv``; ``info["person"]`` has shape (n,).
         returns: how people come again, as in ``BanditEnv``.
         person_spread: how much the contexts of a person differ, as in ``BanditEnv``.
+        features: what agents see of contexts, as in ``BanditEnv``.
         render_mode: ``None``; only the single environment renders.
         max_episode_steps: steps an episode at most, where that is sooner than the horizon.
         autoreset_mode: Gymnasium's ``AutoresetMode``, or its value. ``"SameStep"``: the step that ends an episode shows
@@ -68,6 +69,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         people: int | None = None,
         returns: str = "uniform",
         person_spread: float | None = None,
+        features: Any = None,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -78,7 +80,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         self.autoreset_mode = mode_of(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         returning = Returns.of(people, returns, person_spread)
-        world = self._plan(problem, horizon, instance_seed, available, returning, config)
+        world = self._plan(problem, horizon, instance_seed, available, returning, config, features)
         if max_episode_steps is not None:
             self._longest = self.num_envs * count(max_episode_steps=max_episode_steps)
         self.single_observation_space, self.single_action_space = world.observation_space, world.action_space

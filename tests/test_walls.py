@@ -38,7 +38,8 @@ PRIVACY = f"{A}.privacy"
 X = f"{A}.experiments"
 PUBLIC_MATHS = (f"{E}.validate", f"{E}.changing", f"{E}.spaces", f"{E}.families.mnl", f"{E}.wrappers")
 ENV_CORE = tuple(
-    f"{E}.{name}" for name in ("problem", "changing", "stream", "population", "env", "vector_env", "spaces", "wrappers")
+    f"{E}.{name}"
+    for name in ("problem", "changing", "stream", "population", "env", "vector_env", "spaces", "wrappers", "features")
 )
 GYM = NUMBERS | {"gymnasium"}
 GROUND = tuple(f"{X}.{name}" for name in ("fields", "usage", "names", "shelf", "text"))

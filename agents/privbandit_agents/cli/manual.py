@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.cli.listing import HOLDS, dataset_facts, why_not
@@ -116,6 +116,7 @@ COMMON: dict[str, tuple[Any, str]] = {
     "people": (None, "how many people there are, who come again; None: everyone is new, or whom the data show."),
     "returns": ("uniform", "how people come again: uniform, zipf or in-turn."),
     "person_spread": (None, "how much a person's contexts differ, 0: not at all; None: they are new at every visit."),
+    "features": (None, "what agents see of contexts: fourier, interactions, bins, or {kind, n, length, seed}."),
     "jumps": ((), "numbers of users, from whom on the hidden parameter is another one."),
     "drift": (0.0, "angle by which the parameter turns with every user."),
     "shifts": ({}, "from numbers of users to arguments that are others from there on."),
@@ -134,6 +135,7 @@ def env_page(name: str) -> Page:
     seeded = {"instance_seed": "seed of the world itself; by default a reset's seed draws world and users."}
     own = env_defaults(id)
     unfit = {"available"} if not isinstance(env.action_space, Discrete) else set()
+    unfit |= {"features"} if not isinstance(env.observation_space, Box) else set()
     unfit |= set() if getattr(problem, "hidden", ()) else {"jumps", "drift"}
     common = {key: COMMON[key][0] for key in env_arguments(id) if key in COMMON and key not in {*own, *unfit}}
     told = {key: text for key, (_, text) in COMMON.items()}

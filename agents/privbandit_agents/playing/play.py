@@ -498,12 +498,13 @@ def serve_counts(env: BanditEnv, agent: AnyAgent, curve: RegretCurve, n: int, wa
 
 def note_errors(env: BanditEnv, agent: AnyAgent, curve: RegretCurve) -> None:
     """Note how far the agent's predictions are from the mean rewards of all contexts and arms."""
-    assert env.support is not None
-    contexts = env.support.contexts
+    own = env.problem.support()
+    assert env.support is not None and own is not None
+    contexts, own_contexts = env.support.contexts, own.contexts  # as agents see them, and as the world does
     if (predicted := agent.predict(contexts)) is None:
         return
     arms = np.arange(predicted.shape[1])
-    true = np.stack([env.problem.expected_reward(contexts, np.full(len(contexts), arm)) for arm in arms], axis=1)
+    true = np.stack([env.problem.expected_reward(own_contexts, np.full(len(contexts), arm)) for arm in arms], axis=1)
     error = env.support.probabilities @ np.abs(predicted - true) / len(arms)
     squared = env.support.probabilities @ (predicted - true) ** 2 / len(arms)
     curve.note(mad=float(error.sum()), mse=float(squared.sum()))

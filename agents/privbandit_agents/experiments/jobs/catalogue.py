@@ -21,7 +21,7 @@ from privbandit_envs.registration import ENV_IDS
 from privbandit_envs.validate import did_you_mean
 
 COMMON: dict[str, Any] = {
-    **{"available": None, "people": None, "returns": "uniform", "person_spread": None},
+    **{"available": None, "people": None, "returns": "uniform", "person_spread": None, "features": None},
     **{"jumps": [], "drift": 0.0, "shifts": {}},
 }
 """What every environment of a problem takes besides its own arguments, and the defaults."""

@@ -72,6 +72,7 @@ def test_a_run_by_yaml_is_the_run_by_python(tmp_path: Path) -> None:
         ("env.jumps=[5, 9]", "jumps", [5, 9]),
         ("env.shifts={7: {design: ill}}", "shifts", {"7": {"design": "ill"}}),
         ("env.available=0.5", "available", 0.5),
+        ("env.features={kind: fourier, n: 8}", "features", {"kind": "fourier", "n": 8}),
     ],
 )
 def test_the_command_line_takes_them_too(said: str, key: str, value: Any) -> None:

@@ -24,6 +24,8 @@ class Later:
         self.name = name
 
     def __getattr__(self, key: str) -> Any:
+        if key.startswith("_"):  # pytest asks every name of a module whether it is a test
+            raise AttributeError(key)
         return getattr(import_module(self.name), key)
 
 

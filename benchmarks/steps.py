@@ -196,9 +196,11 @@ def exponents(name: str, found: Mapping[int, float]) -> Iterator[Row]:
         for at in sorted(found, key=lambda at: getattr(WORLDS[at], size)):
             groups.setdefault((WORLDS[at].family, getattr(WORLDS[at], other)), []).append(at)
         for (family, fixed), [low, *_, high] in ((key, worlds) for key, worlds in groups.items() if len(worlds) > 1):
-            least, greatest = (getattr(WORLDS[at], size) for at in (low, high))
-            exponent = math.log(found[high] / found[low]) / math.log(greatest / least)
-            yield Row(f"{name}, {family}, exponent of {letter}, {least} to {greatest} at {other} {fixed}", exponent)
+            few, many = (getattr(WORLDS[at], size) for at in (low, high))
+            if many < 5 * few:
+                continue  # too near to tell
+            exponent = math.log(found[high] / found[low]) / math.log(many / few)
+            yield Row(f"{name}, {family}, exponent of {letter}, {few} to {many} at {other} {fixed}", exponent)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
+from privbandit_envs.changing.masks import Available
 from privbandit_envs.changing.people import Ids, Returns
 from privbandit_envs.population import Counts, Population, Tally
 from privbandit_envs.problem import Array, Floats, Problem, Served, Support
@@ -31,7 +32,7 @@ class Place:
         problem: type[Problem] | str,
         horizon: int | None,
         pin: int | None,
-        available: float | None,
+        available: Available | None,
         people: Returns | None,
         config: JSON,
     ) -> World:
@@ -153,7 +154,9 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         instance_seed: pins the world, so that seeds change only the users.
         available: share of arms that are present: each one is for a user with this probability, independently, and one
             at random in any case. ``info["action_mask"]`` (0 or 1 for each arm) marks the next user's arms,
-            regret is relative to the best of them, and an arm that is absent is refused. None: all are, without masks.
+            regret is relative to the best of them, and an arm that is absent is refused. Or a public calendar, from
+            numbers of users to the arms that are present from there on: ``{0: [0, 1], 500: [1, 2]}``. None: all are,
+            without masks.
         people: how many people there are; each user is one of them, who comes again. A context is new at every visit
             unless ``person_spread`` is given. Data sets, whose rows are people in any case, show this number of rows,
             drawn at random. Nobody is served by counts. None: everyone is new, or whom the data show.
@@ -192,7 +195,7 @@ class BanditEnv(Place, gym.Env[Array, Any]):
         *,
         horizon: int | None = None,
         instance_seed: int | None = None,
-        available: float | None = None,
+        available: Available | None = None,
         people: int | None = None,
         returns: str = "uniform",
         person_spread: float | None = None,

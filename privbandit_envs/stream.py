@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.random import SFC64, Generator, SeedSequence, default_rng
 
-from privbandit_envs.changing.masks import Masks, Presence, refuse_absent, share
+from privbandit_envs.changing.masks import Available, Masks, Presence, availability, refuse_absent
 from privbandit_envs.changing.people import Ids, Returns, order_of
 from privbandit_envs.changing.timeline import TIME, Changes, Timeline
 from privbandit_envs.population import Population
@@ -32,7 +32,7 @@ class World:
         horizon: rounds an episode; default: the family's own, or 10 000.
         instance_seed: pins the hidden parameters: every stream's world is then that of ``stream(instance_seed)``.
         config: keyword arguments of the problem class; ``jumps``, ``drift`` and ``shifts`` are those of ``Changes``.
-        available: probability of each arm to be present for a user; None: there are no masks.
+        available: probability of each arm to be present for a user, or a calendar; None: there are no masks.
         people: how people come again; None: everyone is new, or whom a family's finite data show.
 
     Raises:
@@ -46,7 +46,7 @@ class World:
         horizon: int | None,
         instance_seed: int | None,
         config: JSON,
-        available: float | None = None,
+        available: Available | None = None,
         people: Returns | None = None,
     ) -> None:
         self.problem_class: type[Problem] = resolve_name(problem) if isinstance(problem, str) else problem
@@ -75,9 +75,7 @@ class World:
         self.visits = blueprint.visits if people is None else people.visits  # depends on no hidden parameter
         if people is not None:
             check_people(people, blueprint, bool(changes.shifts))
-        self.available = None if available is None else share(available)
-        if available is not None:
-            arms_of(self.action_space)
+        self.available = None if available is None else availability(available, arms_of(self.action_space))
 
     def stream(self, world_seed: int) -> "UserStream":
         """Draw a world from the seed and open its stream of users."""
@@ -320,7 +318,7 @@ class UserStream:
         self._people.append(np.concatenate(who) if who else None)
         self._blocks.append(parts[0] if len(parts) == 1 else Spliced(parts))
         if self.masks is not None:
-            self._blocks[-1].restrict(self.masks.draw(self.block))
+            self._blocks[-1].restrict(self.masks.draw(self._drawn - self.block, self.block))
 
     def _come(self, world: Problem, n: int) -> tuple[Array, Ids | None]:
         """Draw the next n users: their records, and who they are; None: all are new."""

@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from privbandit_envs.changing.masks import Available
 from privbandit_envs.changing.people import Returns
 from privbandit_envs.env import Place
 from privbandit_envs.problem import Array, Problem
@@ -63,7 +64,7 @@ class BanditVectorEnv(Place, VectorEnv[Array, Array, Array]):
         num_envs: int = 1,
         horizon: int | None = None,
         instance_seed: int | None = None,
-        available: float | None = None,
+        available: Available | None = None,
         people: int | None = None,
         returns: str = "uniform",
         person_spread: float | None = None,

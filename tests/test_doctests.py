@@ -15,6 +15,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.wide_at("privbandit_agents.cli.cost", "privbandit_agents.logs.simulator")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_hold(name: str) -> None:
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

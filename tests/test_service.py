@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +67,8 @@ class Dying:
         return done
 
 
-def context_of(user: int) -> np.ndarray:
-    return default_rng([5, user]).normal(size=DIM).astype(np.float32)
-
-
-def serve(folder: Path, place: int, out: int) -> None:
-    """Serve users until the process is killed; write to ``out`` all that a client sees, as lines."""
-    sys.path.insert(0, str(SERVICE))
-    curators = importlib.import_module("curator")
+def dies(curators: Any, place: int) -> Dying:
+    """Let this process be killed at the n-th write or rename of the curator that it opens."""
     replace, connect = os.replace, curators.sqlite3.connect
     dying = Dying(None, place)
 
@@ -91,6 +86,18 @@ def serve(folder: Path, place: int, out: int) -> None:
 
     os.replace = renamed  # type: ignore[assignment]
     curators.sqlite3.connect = Opened
+    return dying
+
+
+def context_of(user: int) -> np.ndarray:
+    return default_rng([5, user]).normal(size=DIM).astype(np.float32)
+
+
+def serve(folder: Path, place: int, out: int) -> None:
+    """Serve users until the process is killed; write to ``out`` all that a client sees, as lines."""
+    sys.path.insert(0, str(SERVICE))
+    curators = importlib.import_module("curator")
+    dies(curators, place)
     curator = opened(curators, folder)
 
     def seen(**what: Any) -> None:
@@ -115,6 +122,70 @@ def run_and_kill(folder: Path, place: int) -> list[dict[str, Any]]:
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
     return seen
+
+
+DAYS, A_DAY = 365, 8
+CHANGES = {100: ("spring", "0"), 200: ("summer", "1"), 300: ("autumn", "spring")}
+"""After how many nights which arm comes, and which goes."""
+
+
+def live(folder: Path, place: int) -> None:
+    """Serve a year, until the process is killed: users by day, their rewards at night, changes of arms after it."""
+    sys.path.insert(0, str(SERVICE))
+    curators = importlib.import_module("curator")
+    dying = dies(curators, place)
+    curator = opened(curators, folder, horizon=DAYS * A_DAY, room=6)
+    number, waiting = "SELECT count(*) FROM decisions", "SELECT id FROM decisions WHERE id > ? ORDER BY id"
+    while curator.learned < DAYS * A_DAY:
+        nights = curator.learned // A_DAY
+        for night, (comes, goes) in CHANGES.items():
+            if nights >= night and comes not in curator.states:
+                curator.change([comes], [goes])
+        decided = dying.db.execute(number).fetchone()[0]
+        while decided < (nights + 1) * A_DAY:
+            decided = curator.decide(context_of(decided))["decision"]
+        for (decision,) in dying.db.execute(waiting, (curator.learned,)).fetchall():
+            curator.reward(decision, float(decision % 3 == 0))
+
+
+@pytest.mark.slow
+def test_a_year_of_nights_loses_no_record_and_pays_once(tmp_path: Path, curators: Any) -> None:
+    """365 batches, three changes of arms and twenty kills."""
+    rng, kills = default_rng(0), 0
+    while True:
+        place = int(rng.integers(1, 800)) if kills < 20 else 10**9
+        child = multiprocessing.get_context("fork").Process(target=live, args=(tmp_path, place))
+        child.start()
+        child.join()
+        if child.exitcode == 0:
+            break
+        assert child.exitcode == -signal.SIGKILL
+        kills += 1
+    assert kills == 20
+    curator = opened(curators, tmp_path, horizon=DAYS * A_DAY, room=6)
+    users = DAYS * A_DAY
+    records = curator.db.execute("SELECT id, decision, reward FROM records ORDER BY id").fetchall()
+    assert records == [(one, one, float(one % 3 == 0)) for one in range(1, users + 1)]
+    assert curator.learned == users == curator.agent.users
+    # everyone got an arm of the day
+    actions = [row[0] for row in curator.db.execute("SELECT action FROM decisions ORDER BY id")]
+    there, names = {"0", "1", "2"}, [*curator.states]
+    for first, last in pairwise([0, *CHANGES, DAYS]):
+        there = there - {CHANGES[first][1]} | {CHANGES[first][0]} if first else there
+        assert {names[action] for action in actions[first * A_DAY : last * A_DAY]} <= there
+    # the ledger is that of one process, record by record
+    env = curators.gym.make("privbandit/Clicks-v0", n_arms=6, dim=DIM, horizon=users)
+    agent, paid, user = curators.make("auto-joint", env, epsilon=1.0, noise="secure"), [(0, 0)], 0
+
+    def pay(publication: Any) -> Any:
+        paid.append((user + 1, 1))
+        return publication.draw()
+
+    agent.watcher = pay
+    for user in range(users):
+        agent.update(context_of(user), actions[user], float((user + 1) % 3 == 0))
+    assert curator.db.execute("SELECT records, place FROM ledger ORDER BY records, place").fetchall() == paid
+    assert curator.agent.ledger.spent() == agent.ledger.spent()
 
 
 PLACES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 26, 33, 50, 90, 151)
@@ -316,6 +387,61 @@ def test_records_end_with_the_horizon_and_decisions_go_on(tmp_path: Path, curato
     assert answers(app, [("/rewards", b'{"decision": 1, "reward": 0}')])[0][0] == 409
     curator.close()
     assert opened(curators, tmp_path, horizon=3).agent.users == 3
+
+
+def test_arms_come_and_go_and_stay_gone(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path, room=5)
+    app = curators.service(curator)
+    asked = ("/decisions", b'{"context": [0.1, 0.2]}')
+    (code, said), *_ = answers(app, [("/arms", b'{"add": ["gold"], "retire": ["1"]}')])
+    states = {"0": "active", "1": "retired", "2": "active", "gold": "active"}
+    assert (code, said) == (200, states)
+    for odd, status, sentence in [
+        (b'{"add": ["1"]}', 409, "an arm called '1' was there before"),
+        (b'{"add": ["x"], "retire": ["1"]}', 409, "no active arm is called '1'"),
+        (b'{"add": ["a", "b"]}', 409, "has room for 1 more arms; got 2"),
+        (b'{"add": [1]}', 422, "valid string"),
+    ]:
+        ((code, said),) = answers(app, [("/arms", odd)])
+        assert code == status and sentence in said["detail"]
+    for shadow in (False, True):
+        told = [said for _, said in answers(app, [asked] * 40)]
+        assert {one["arm"] for one in told} <= {"0", "2", "gold"} and all(one["action"] != 1 for one in told)
+        rows = curator.db.execute("SELECT probability FROM decisions ORDER BY id DESC LIMIT 40").fetchall()
+        assert {row[0] for row in rows} == {1 / 3 if shadow else 1.0}
+        curator.close()
+        curator = opened(curators, tmp_path, room=5, shadow=True)
+        assert curator.states == states
+        app = curators.service(curator)
+    alone = opened(curators, tmp_path / "other")
+    ((code, said),) = answers(curators.service(alone), [("/arms", b'{"add": ["gold"]}')])
+    assert code == 409 and "has room for 0 more arms" in said["detail"] and not alone.agent.arm_states
+    assert answers(curators.service(alone), [("/arms", b'{"retire": ["0"]}')])[0][1]["0"] == "retired"
+
+
+def test_health_and_metrics_are_numbers_that_are_private_already(tmp_path: Path, curators: Any) -> None:
+    curator = opened(curators, tmp_path)
+    for user in range(3):
+        curator.record(curator.decide(context_of(user))["decision"], 1.0, None)
+    app = curators.service(curator)
+
+    async def talk() -> tuple[Any, Any, Any]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://curator") as http:
+            healthy, metrics = await http.get("/health"), await http.get("/metrics")
+            curator.failed = True
+            return healthy, metrics, await http.get("/health")
+
+    healthy, metrics, failed = asyncio.run(talk())
+    assert healthy.json() == {"records": 3} and failed.status_code == 503
+    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = [line for line in metrics.text.splitlines() if not line.startswith("#")]
+    entries = curator.db.execute("SELECT count(*) FROM ledger").fetchone()[0]
+    expected = {"decisions_total": 3, "records_total": 3, "ledger_entries_total": entries, "horizon_records": 200}
+    expected |= {"saved_records": curator.saved, "arms_active": ARMS, "arms_retired": 0}
+    assert dict(line.removeprefix("privbandit_").split() for line in lines) == {
+        name: str(value) for name, value in expected.items()
+    }
 
 
 def test_a_folder_has_one_owner_and_one_promise(tmp_path: Path, curators: Any) -> None:

@@ -98,12 +98,58 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         fitted = copy.copy(self)
         fitted.__dict__.pop("feature_names_in_", None)
-        fitted._learn(X, y, X_public, y_public)
+        fitted._learn(*fitted._open(X, y, X_public, y_public), self.aggregate)
         self.__dict__ = fitted.__dict__
         return self
 
-    def _learn(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, y_public: ArrayLike | None) -> None:
-        """Fit this very object, step by step."""
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        classes: ArrayLike | None = None,
+        X_public: ArrayLike | None = None,
+        y_public: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from further private rows, each of people who are in no other call: their reports add up.
+
+        The first call is like ``fit``, but that an agent with a ``horizon`` expects that of its settings. Classes,
+        scale and public rows are those of the first call. Its noise follows ``random_state``, that of others is fresh.
+
+        Args:
+            X: private rows (n, d).
+            y: their labels (n,).
+            classes: of the first call, if neither ``classes`` of the estimator nor public rows say which there are.
+            X_public: public rows of the first call.
+            y_public: their labels.
+
+        Raises:
+            ValueError: as ``fit``; classes or public rows in a later call that are others.
+        """
+        fitted = copy.copy(self)
+        if not hasattr(self, "agent_"):
+            rows = fitted._open(X, y, X_public, y_public, classes, more=True)
+        else:
+            same = classes is None or np.array_equal(np.unique(classes), self.classes_)
+            if X_public is not None or y_public is not None or not same:
+                raise ValueError("classes, X_public and y_public are those of the first call of partial_fit or of fit.")
+            fitted.agent_ = copy.copy(self.agent_)
+            encoded, like = self.encoded(X), np.zeros((0, self.n_features_in_))
+            rows = fitted.private_rows(encoded, y, like, reset=False)
+            self.check_type(rows[1])
+        fitted._learn(*rows, self.aggregate)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _open(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None,
+        X_public: ArrayLike | None,
+        y_public: ArrayLike | None,
+        classes: ArrayLike | None = None,
+        more: bool = False,
+    ) -> tuple[Array, Array]:
+        """Build this very object's agent, for the rows' number or for ``more``; return the private rows."""
         find(self.chosen()[0])  # a name that is none is said before anything else
         # the rows
         X, X_public = self.encoded(X), X_public if X_public is None else self.encoded(X_public)
@@ -119,7 +165,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X_public must have the {self.n_features_in_} features of X; got {known.shape[1]}.")
         one_of(OUTSIDE, outside=self.outside)
         # classes and scale: public
-        self.classes_ = self.public_classes(answers)
+        self.classes_ = self.public_classes(answers, self.classes if classes is None else classes)
         self.check_type(labels)
         ends = ends_of((0.0, 1.0) if self.feature_range is None else self.feature_range, self.n_features_in_)
         by_schema = self.schema is not None
@@ -130,14 +176,17 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             way_out = "give feature_range=(0, 1) if all lie there, else bounds such as (0, 100), or public rows"
             raise ValueError(f"the range of the features is private, and nothing public says it: {way_out}.")
         self.scale_ = np.stack([known.min(axis=0), known.max(axis=0)]) if by_public else ends
-        # the agent learns
-        self.agent_ = self.built((self.scaled(known), self.index(answers)), len(labels))
+        self.agent_ = self.built((self.scaled(known), self.index(answers)), None if more else len(labels))
+        return private, labels
+
+    def _learn(self, private: Array, labels: Array, aggregate: bool) -> None:
+        """Let this very object's agent learn."""
         for part in self.parts(len(labels)):
-            self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], self.aggregate)
+            self.agent_.learn_labels(self.scaled(private[part]), self.numbered(labels[part])[0], aggregate)
         self.agent_.conclude()
         if self.agent_.guarantee.notion != "none":
             self.agent_.rekey()  # nothing that is kept, or pickled, can draw the noise again
-        drawn = {"arithmetic": "real"} if self.aggregate else {}  # sums are drawn in real numbers
+        drawn = {"arithmetic": "real"} if aggregate else {}  # sums are drawn in real numbers
         self.guarantee_ = dataclasses.replace(self.agent_.guarantee, **drawn)
         self.ledger_ = getattr(self.agent_, "ledger", None)
 
@@ -163,7 +212,9 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         size = max(min(ROWS_A_BLOCK, 2**22 // self.n_features_in_), 1)  # no more than 2^22 features either
         return (slice(start, start + size) for start in range(0, n, size))
 
-    def private_rows(self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None) -> tuple[Array, Array]:
+    def private_rows(
+        self, X: ArrayLike, y: ArrayLike | None, X_public: ArrayLike | None, reset: bool = True
+    ) -> tuple[Array, Array]:
         """Return private rows and labels as arrays; large ones of float32 are not copied.
 
         Raises:
@@ -174,7 +225,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             rows = self.readable(X, X_public)
             dtypes = [np.float64, np.float32] if isinstance(X, np.ndarray) else np.float64
-            private = validate_data(self, rows, dtype=dtypes, ensure_all_finite=False)
+            private = validate_data(self, rows, dtype=dtypes, ensure_all_finite=False, reset=reset)
             labels = column_or_1d(in_objects(y), warn=True)
         except (ValueError, OverflowError) as error:
             shown = re.split(r"[:'\"\[\n]", str(error))[0].rstrip()  # up to where it may quote raw data
@@ -205,8 +256,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cells = stacked(entries, known, FLOAT64)
         return type(X)(cells, columns=X.columns) if frame else cells
 
-    def built(self, public: tuple[Floats, Labels], users: int) -> LabelAgent[Any]:
-        """Return the agent before it has learned.
+    def built(self, public: tuple[Floats, Labels], users: int | None) -> LabelAgent[Any]:
+        """Return the agent before it has learned; ``users`` are expected, None: as many as its settings say.
 
         Raises:
             ValueError: it cannot play this number of labels or features, or does not learn from labels.
@@ -215,7 +266,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         agent_class = find(name).load()
         if not issubclass(agent_class, LabelAgent):
             raise ValueError(f"agent must be one that predicts labels, such as lpct; got {name!r}.")
-        if "horizon" in field_names(agent_class.Config):
+        if users is not None and "horizon" in field_names(agent_class.Config):
             settings = {"horizon": users, **settings}
         spaces = Box(0, 1, (self.n_features_in_,), np.float64), Discrete(len(self.classes_))
         if needs := agent_class.plays(*spaces):
@@ -225,15 +276,16 @@ class LabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         agent.name = name
         return agent
 
-    def public_classes(self, answers: Array) -> Array:
-        """Return the classes: the setting's, or those of the public rows."""
-        if self.classes is None and not len(answers):
+    def public_classes(self, answers: Array, given: ArrayLike | None) -> Array:
+        """Return the classes: those given, or those of the public rows."""
+        if given is None and not len(answers):
             raise ValueError(
                 "classes must be given where there are no public rows, as in classes=[0, 1]: labels are private, "
                 "so that which of them occur must not show; got None."
             )
-        check_classification_targets(answers if self.classes is None else np.asarray(self.classes))
-        classes = np.unique(answers if self.classes is None else np.asarray(self.classes))
+        classes = answers if given is None else np.asarray(given)
+        check_classification_targets(classes)
+        classes = np.unique(classes)
         if len(classes) < 2:
             raise ValueError(f"there must be at least two classes; got {classes.tolist()}, one class: give classes=.")
         return classes

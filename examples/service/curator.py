@@ -11,7 +11,6 @@ was never seen, and is made again with fresh noise for the entry that stands alr
 """
 
 import argparse
-import hashlib
 import io
 import json
 import sqlite3
@@ -33,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import privbandit_envs  # noqa: F401 (registers the environments)
 from privbandit_envs.tables import Encoding, Schema
+from privbandit_envs.tables.encoding import named
 
 REPORTS_A_FILE = 200  # a local agent is saved whenever that many reports have come
 LARGEST_BODY = 2**20  # bytes
@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS promise (asked TEXT);
 CREATE TABLE IF NOT EXISTS decisions (
     id INTEGER PRIMARY KEY, context BLOB, action INTEGER, wanted INTEGER, probability REAL);
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, decision INTEGER UNIQUE, reward REAL, report BLOB);
+CREATE TABLE IF NOT EXISTS coordinates (place INTEGER PRIMARY KEY, name TEXT UNIQUE, scale TEXT);
 CREATE TABLE IF NOT EXISTS aside (record INTEGER PRIMARY KEY, why TEXT);
 CREATE TABLE IF NOT EXISTS ledger (records INTEGER, place INTEGER, entry TEXT, PRIMARY KEY (records, place));
 """
@@ -67,6 +68,13 @@ class Reward(Body):
     reward: float = Field(allow_inf_nan=False)
 
 
+class Arms(Body):
+    """Names of arms that come, and of arms that go for good."""
+
+    add: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
+    retire: list[str] = []
+
+
 class Plan:
     """What ``privbandit cost`` has priced: a schema, the names of arms, the rewards' range, and the agent.
 
@@ -75,19 +83,44 @@ class Plan:
     """
 
     def __init__(self, path: Path):
-        content = path.read_bytes()
-        kept = json.loads(content)
+        kept = json.loads(path.read_bytes())
         schema, (first, *_) = Schema.of(kept["schema"]), kept["agents"]
         schema.check_public()
         if first["unit"] != "visit":
             raise ValueError(f"the budget of {path} is for a {first['unit']}; this service knows visits alone.")
-        self.digest = hashlib.sha256(content).hexdigest()
-        self.encoding, self.arms, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
+        self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
-        self.asked |= {"arms": len(self.arms), "dim": len(self.encoding.names)}
+        self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names)}
+        self.places = np.arange(len(self.encoding.names))
 
-    def context(self, row: dict[str, Any]) -> np.ndarray:
-        return self.encoding.row(row).astype(np.float32)
+    def take_places(self, db: sqlite3.Connection, dim: int) -> None:
+        """Give each coordinate its place in the agent's contexts: that of an earlier schema, or the next one.
+
+        Raises:
+            ValueError: a coordinate has other bounds than before, or there is no place left.
+        """
+        for field in self.encoding.fields:
+            ends = field.constraints.minimum, field.constraints.maximum, field.use.fill
+            scale = "" if field.type == "string" else json.dumps([field.type, *ends])
+            for name in named(field):
+                stands = db.execute("SELECT scale FROM coordinates WHERE name = ?", (name,)).fetchone()
+                if stands is not None and stands[0] != scale:
+                    raise ValueError(
+                        f"{name} was {stands[0]} and is {scale}; give a column with new bounds a new name."
+                    )
+                if stands is None:
+                    place = db.execute("SELECT count(*) FROM coordinates").fetchone()[0]
+                    if place == dim:
+                        raise ValueError(f"{name} finds no place: the agent was made for {dim}, by --columns.")
+                    db.execute("INSERT INTO coordinates VALUES (?, ?, ?)", (place, name, scale))
+        placed = dict(db.execute("SELECT name, place FROM coordinates").fetchall())
+        self.places = np.array([placed[name] for name in self.encoding.names])
+
+    def context(self, row: dict[str, Any], dim: int) -> np.ndarray:
+        """Return a row's context; a coordinate that no schema has yet, or this one has no more, is 0."""
+        x = np.zeros(dim, np.float32)
+        x[self.places] = self.encoding.row(row)
+        return x
 
 
 class Curator:
@@ -103,10 +136,13 @@ class Curator:
         epsilon: float,
         shadow: bool,
         plan: Plan | None = None,
+        room: int | None = None,
+        columns: int | None = None,
     ):
+        self.names = [str(arm) for arm in range(arms)] if plan is None else [*plan.names]
         self.plan, (self.low, self.high) = plan, (0.0, 1.0) if plan is None else plan.range
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder, self.arms, self.horizon, self.shadow = folder, arms, horizon, shadow
+        self.folder, self.arms, self.horizon, self.shadow = folder, max(arms, room or 0), horizon, shadow
         self.lock, self.failed = threading.Lock(), False
         self.uniform = np.random.default_rng()  # draws the arms of a shadow run, which are no secret
         # the system releases the lock when the process ends, however it ends
@@ -116,7 +152,7 @@ class Curator:
         except Timeout:
             raise ValueError(f"another curator serves {folder}; stop it first, or name another folder.") from None
         try:
-            self.open(name, epsilon, dim)
+            self.open(name, epsilon, max(dim, columns or 0))
         except BaseException:
             self.owner.release()
             raise
@@ -129,8 +165,10 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
-        asked |= {"plan": self.plan.digest if self.plan else ""}
+        asked |= {"rewards": [self.low, self.high]}
         promised = self.keep_promise(asked)
+        if self.plan is not None:
+            self.plan.take_places(self.db, dim)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
         env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon)  # it has the spaces
         *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
@@ -140,6 +178,8 @@ class Curator:
             self.agent: Any = load(newest, env)
         else:
             self.agent = make(name, env, epsilon=epsilon, horizon=self.horizon, noise="secure")
+            if self.arms > len(self.names):
+                self.agent.add_arms(self.names)
             if not promised:
                 self.db.execute("INSERT INTO promise VALUES (?)", (json.dumps(asked),))
             self.enter(0, 0, self.agent.guarantee.words)
@@ -164,7 +204,7 @@ class Curator:
         if stands is None and self.db.execute("SELECT 1 FROM decisions").fetchone() is not None:
             raise ValueError(f"{self.folder} does not say what it promises: another program made it.")
         for setting, value in json.loads(stands[0] if stands else "{}").items():
-            if asked[setting] != value:
+            if asked.get(setting, value) != value:
                 other = f"got {asked[setting]}. Name another folder for another promise."
                 raise ValueError(f"{self.folder} promises {setting} = {value}; {other}")
         return stands is not None
@@ -225,11 +265,31 @@ class Curator:
     def decide(self, context: np.ndarray) -> dict[str, Any]:
         """Choose for a user, and keep context and action until the reward comes."""
         wanted = int(self.agent.select_action(context))
-        action = int(self.uniform.integers(self.arms)) if self.shadow else wanted
-        row = (context.tobytes(), action, wanted, 1 / self.arms if self.shadow else 1.0)
+        there = [arm for arm, state in enumerate(self.states.values()) if state == "active"]
+        action = int(self.uniform.choice(there)) if self.shadow else wanted
+        row = (context.tobytes(), action, wanted, 1 / len(there) if self.shadow else 1.0)
         new = self.db.execute("INSERT INTO decisions (context, action, wanted, probability) VALUES (?, ?, ?, ?)", row)
-        named = {} if self.plan is None else {"arm": self.plan.arms[action]}
-        return {"decision": int(new.lastrowid or 0), "action": action} | named
+        return {"decision": int(new.lastrowid or 0), "action": action, "arm": [*self.states][action]}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The names and states of arms, in the order of their numbers."""
+        return dict(self.agent.arm_states) or dict.fromkeys(self.names, "active")
+
+    def change(self, add: list[str], retire: list[str]) -> None:
+        """Let arms come and go; they do when the agent is saved, and neither or both if the process dies before."""
+        before = self.agent.arm_states
+        try:
+            if not before:
+                self.agent.add_arms(self.names)
+            if add:
+                self.agent.add_arms(add)
+            if retire:
+                self.agent.retire_arms(retire)
+        except (ValueError, TypeError) as error:
+            self.agent.arm_states = before
+            raise HTTPException(409, str(error)) from None
+        self.save()
 
     def reward(self, decision: int, reward: float) -> None:
         """Take in the reward of a decision; the same reward once more changes nothing."""
@@ -312,13 +372,43 @@ def service(curator: Curator) -> FastAPI:
             try:
                 if user.row is None:
                     raise ValueError("row: the cells of a row, by column, belong here.")
-                x = curator.plan.context(user.row)
+                x = curator.plan.context(user.row, len(curator.nobody))
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
         if local or x.shape != curator.nobody.shape:
             raise HTTPException(422, f"a context has {len(curator.nobody)} finite numbers, and devices keep theirs.")
         with curator.door():
             return curator.decide(x)
+
+    @app.post("/arms")
+    async def change(given: Arms) -> dict[str, str]:
+        with curator.door():
+            curator.change(given.add, given.retire)
+            return curator.states
+
+    @app.get("/health")
+    async def health() -> dict[str, int]:
+        with curator.door():
+            return {"records": curator.learned}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Numbers that are private already, as Prometheus reads them."""
+        with curator.door():
+            (decisions,), (entries,) = (
+                curator.db.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("decisions", "ledger")
+            )
+            states = [*curator.states.values()]
+        gauges = {"horizon_records": curator.horizon, "saved_records": curator.saved}
+        gauges |= {f"arms_{state}": states.count(state) for state in ("active", "retired")}
+        counters = {"decisions_total": decisions, "records_total": curator.learned, "ledger_entries_total": entries}
+        kinds = [("counter", counters), ("gauge", gauges)]
+        lines = (
+            f"# TYPE privbandit_{name} {kind}\nprivbandit_{name} {value}\n"
+            for kind, numbers in kinds
+            for name, value in numbers.items()
+        )
+        return Response("".join(lines), media_type="text/plain; version=0.0.4")
 
     @app.post("/rewards")
     async def reward(given: Reward) -> dict[str, int]:
@@ -367,21 +457,24 @@ def main() -> None:
     parser.add_argument("--deploy", type=Path, help="What privbandit cost --schema has written.")
     parser.add_argument("--arms", type=int)
     parser.add_argument("--dim", type=int)
+    parser.add_argument("--room", type=int, help="How many arms will ever come, if more than at the beginning.")
     parser.add_argument("--horizon", type=int, help="Most records that will ever come.")
     parser.add_argument("--agent", default="auto-joint", help="auto-joint, or ldp-clicks for devices of their own.")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--shadow", action="store_true", help="Act uniformly, log what the agent wanted, and learn.")
+    parser.add_argument("--columns", type=int, help="How many features will ever come, if more than today.")
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())
-    port, deploy, name = asked.pop("port"), asked.pop("deploy"), asked.pop("agent")
-    if deploy is None and None in asked.values():
+    deploy, name, (host, port) = asked.pop("deploy"), asked.pop("agent"), (asked.pop("host"), asked.pop("port"))
+    if deploy is None and None in (asked["arms"], asked["dim"], asked["horizon"]):
         parser.error("give --deploy, or --arms, --dim and --horizon")
     try:
         plan = None if deploy is None else Plan(deploy)
         curator = Curator(**{"name": name, **asked, **(plan.asked if plan else {})}, plan=plan)
     except (ValueError, TypeError, *FAILED) as error:
         parser.exit(2, f"{error}\n")
-    uvicorn.run(service(curator), host="127.0.0.1", port=port, log_level="warning", access_log=False)
+    uvicorn.run(service(curator), host=host, port=port, log_level="warning", access_log=False)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Arms that come and go: which arms each user may get, and stand-ins for those that are absent."""
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,36 +11,57 @@ from numpy.typing import ArrayLike, NDArray
 from privbandit_envs.validate import fraction, positive, shown
 
 Masks = NDArray[np.bool_]
+Available = float | Mapping[int, Sequence[int]]
+"""The share of arms that are present, or a calendar: from numbers of users to the arms that are present from then."""
 
 
 class Presence:
-    """The law of masks: each arm is present independently of all else; one, drawn uniformly, is present in any case.
+    """The law of masks.
+
+    By a share each arm is present independently of all else; one, drawn uniformly, is present in any case.
 
     Args:
-        available: probability of each arm, in (0, 1].
+        available: as ``availability`` returns it.
         n_arms: K.
         rng: of the masks alone, so that users and rewards are those of the world in which every arm is present.
     """
 
-    def __init__(self, available: float, n_arms: int, rng: Generator) -> None:
+    def __init__(self, available: Available, n_arms: int, rng: Generator) -> None:
         self.available, self.n_arms, self.rng = available, n_arms, rng
 
-    def draw(self, n: int) -> Masks:
-        """Return which arms are present for n users, shape (n, K)."""
+    def draw(self, first: int, n: int) -> Masks:
+        """Return which arms are present for n users from the number ``first`` on, shape (n, K)."""
+        if isinstance(self.available, Mapping):
+            masks, starts = np.zeros((n, self.n_arms), np.bool_), [*self.available]
+            for user in range(n):
+                masks[user, self.available[starts[bisect_right(starts, first + user) - 1]]] = True
+            return masks
         keys = self.rng.random((n, self.n_arms))
-        masks: Masks = (keys < self.available) | (keys == keys.min(axis=1, keepdims=True))
-        return masks
+        return np.asarray((keys < self.available) | (keys == keys.min(axis=1, keepdims=True)))
 
 
-def share(available: float) -> float:
-    """Return the share of arms that are present, or raise ValueError.
+def availability(available: Available, n_arms: int) -> Available:
+    """Return the share of arms that are present, or the calendar in the order of users, or raise ValueError.
 
     Examples:
-        >>> share(available=0)
+        >>> availability(0, 3)
         Traceback (most recent call last):
         ValueError: available must be > 0; got 0.
+        >>> availability({"0": [0, 1], "500": [1, 2]}, 3)
+        {0: [0, 1], 500: [1, 2]}
+        >>> availability({500: [1, 3]}, 3)
+        Traceback (most recent call last):
+        ValueError: available must say from user 0 on which of the arms 0, ..., 2 are present; got {500: [1, 3]}.
     """
-    return fraction(available=positive(available=available))
+    if not isinstance(available, Mapping):
+        return fraction(available=positive(available=available))
+    users = [int(user) if str(user).isdecimal() else -1 for user in available]
+    lists = [list(arms) if isinstance(arms, Sequence | np.ndarray) else [] for arms in available.values()]
+    exist = all(arms and all(arm in range(n_arms) for arm in arms) for arms in lists)
+    if len({*users}) < len(users) or min(users, default=-1) != 0 or not exist:
+        needed = f"say from user 0 on which of the arms 0, ..., {n_arms - 1} are present"
+        raise ValueError(f"available must {needed}; got {shown(dict(available))}.")
+    return dict(sorted((user, [int(arm) for arm in arms]) for user, arms in zip(users, lists, strict=True)))
 
 
 def refuse_absent(masks: Masks, actions: ArrayLike) -> None:

@@ -10,6 +10,7 @@ import io
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -246,7 +247,9 @@ def visitors(campaign: str, download: bool = False) -> tuple[Any, int, float]:
 def labels(name: str, download: bool = False) -> Dataset:
     """Return a data set of labels; reading it again is free."""
     sheet = SHEETS[name]
-    return labelled(there(name, download).drop(sheet.dropped), sheet.label)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the levels or bounds")  # which are as public as the file
+        return labelled(there(name, download).drop(sheet.dropped), sheet.label)
 
 
 @lru_cache(maxsize=8)

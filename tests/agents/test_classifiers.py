@@ -276,10 +276,18 @@ class WithPublicCopy(LPCTClassifier):
     def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
         return super().fit(X, y, X, y)
 
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:  # type: ignore[override]
+        public = () if hasattr(self, "agent_") else (X, y)
+        return super().partial_fit(X, y, classes, *public)
+
 
 class AnyWithPublicCopy(AgentClassifier):
     def fit(self, X: Any, y: Any) -> Any:  # type: ignore[override]
         return super().fit(X, y, X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Any:  # type: ignore[override]
+        public = () if hasattr(self, "agent_") else (X, y)
+        return super().partial_fit(X, y, classes, *public)
 
 
 @pytest.mark.wide_at("*'pglm'*")
@@ -332,6 +340,11 @@ def generous(name: str, epsilon: float = 1000.0) -> dict[str, Any]:
 def test_without_public_rows_scikit_learn_s_checks_fail_by_the_one_sentence_about_classes(name: str) -> None:
     told = checked(AgentClassifier(name, random_state=0))
     failed = [check for check in told if check["status"] == "failed"]
+    parts = [check for check in failed if check["check_name"] == "check_estimators_partial_fit_n_features"]
+    for check in parts:  # it gives the classes, and no range
+        failed.remove(check)
+        assert "the range of the features is private" in chain(check["exception"])
+    assert len(parts) == 1
     assert {check["check_name"] for check in failed} == NEED_CLASSES and len(told) > len(failed) + 20
     assert all("classes must be given where there are no public rows" in chain(check["exception"]) for check in failed)
 
@@ -532,6 +545,59 @@ def test_an_interrupted_fit_leaves_the_former_fit_whole_or_none(
     with pytest.raises(NotFittedError):
         never.predict(TEST[0])
     assert not any(key_of(agent.rng) in pickle.dumps(model) for agent in agents for model in (old, never))
+
+
+@pytest.mark.wide_at("kernel-*")
+@pytest.mark.parametrize("name", AGENTS_OF_LABELS)
+def test_every_agent_learns_from_further_rows(name: str) -> None:
+    x, y = draw(600, 2)
+    model = AgentClassifier(name, generous(name, 8.0), random_state=0)
+    for first in range(0, 600, 200):
+        public = draw(200, 3, 0.5) if first == 0 else ()
+        assert model.partial_fit(x[first : first + 200], y[first : first + 200], None, *public) is model
+        assert np.allclose(model.predict_proba(TEST[0]).sum(axis=1), 1)
+    if model.guarantee_.notion == "local":
+        assert model.ledger_.releases == 600
+        assert model.ledger_.spent_epsilon(model.guarantee_.delta) == pytest.approx(8.0)
+        assert not model.agent_.seeded
+
+
+@pytest.mark.parametrize("name", ["phist", "lpct"])
+def test_parts_of_rows_are_learned_as_all_of_them(name: str) -> None:
+    x, y = draw(900, 2)
+    settings: dict[str, Any] = {"epsilon": math.inf, "horizon": 900}
+    known: Any = {"classes": [0, 1], "feature_range": (0, 1), "random_state": 0}
+    whole, parts = (AgentClassifier(name, settings, **known) for _ in range(2))
+    whole.fit(x, y)
+    for first in (0, 100, 500):
+        last = {0: 100, 100: 500, 500: 900}[first]
+        parts.partial_fit(x[first:last].tolist() if first else x[first:last], y[first:last])
+    assert np.allclose(whole.predict_proba(TEST[0]), parts.predict_proba(TEST[0]))
+    more = AgentClassifier(name, settings, **known).fit(x[:100], y[:100]).partial_fit(x[100:], y[100:])
+    assert np.allclose(whole.predict_proba(TEST[0]), more.predict_proba(TEST[0]))
+
+
+def test_further_rows_keep_classes_scale_and_the_former_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = draw(300, 2)
+    model = AgentClassifier("lpct", {"epsilon": 8.0}, feature_range=(0, 1), random_state=0)
+    with pytest.raises(ValueError, match="classes must be given where there are no public rows"):
+        model.partial_fit(x, y)
+    model.partial_fit(x, y, classes=[1, 0, 2])
+    assert model.classes_.tolist() == [0, 1, 2] and model.classes is None
+    model.partial_fit(x, y, classes=[0, 1, 2])
+    for wrong in ({"classes": [0, 1]}, {"X_public": x, "y_public": y}):
+        with pytest.raises(ValueError, match="are those of the first call of partial_fit or of fit"):
+            model.partial_fit(x, y, **wrong)
+    with pytest.raises(ValueError, match="y must be numbers"):
+        model.partial_fit(x, np.array(["a"] * 300))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(x[:, :1], y)
+    agent, chances = model.agent_, model.predict_proba(TEST[0])
+    monkeypatch.setattr(type(agent), "conclude", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.partial_fit(x, y)
+    assert model.agent_ is agent and np.array_equal(model.predict_proba(TEST[0]), chances)
+    assert model.ledger_.releases == 600
 
 
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)

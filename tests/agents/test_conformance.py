@@ -66,6 +66,7 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
     "check_seeds-dqn-*",
     "check_seeds-ppo-*",
     "check_actions-a2c-*",
+    "check_actions-dqn-*",
     "check_actions-ppo-*",
     "check_people-kernel-ldp-*",
     "check_frozen-kernel-ldp-*",

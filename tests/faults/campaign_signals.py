@@ -84,7 +84,7 @@ from dataclasses import replace
 from privbandit_agents.experiments.suite import tasks
 
 suite = tasks.load_suite()
-tasks.load_suite = lambda: replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
+tasks.load_suite = lambda version="v1": replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     privbandit.main()
@@ -191,7 +191,7 @@ def disturbed(name: str, rng: Generator, folder: Path, seconds: float) -> Iterat
     one = replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
     with (
         mock.patch.dict(os.environ, {"HOME": str(folder / "home")}),
-        mock.patch("privbandit_agents.cli.score.load_suite", lambda: one),
+        mock.patch("privbandit_agents.cli.score.load_suite", lambda version: one),
     ):
         expected, took = whole(folder, name)
         while time.monotonic() < deadline or number < 3:

@@ -4,7 +4,7 @@ import copy
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from inspect import isfunction, signature
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
@@ -16,6 +16,7 @@ from gymnasium.vector import VectorEnv
 from numpy.random import Generator
 
 from privbandit_agents.base import law as laws
+from privbandit_agents.base import present
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.people import Seen, chosen_for
 from privbandit_agents.base.present import NOBODY, Visit, alone
@@ -92,6 +93,8 @@ def reading(select_action: Callable[..., Any]) -> Callable[..., Any]:
     def select(self: "Agent[Any]", context: object) -> Any:
         if self.units is not None:
             return scaled(self, context)
+        if self.arm_states and self.visit.mask is None:
+            return present.choose_present(self, context, None, self.visit.person)[1]
         contexts = self.contexts_of(context)
         return select_action(self, contexts) if self.people_seen is None else chosen_for(self, select_action, contexts)
 
@@ -124,6 +127,7 @@ class Agent(ABC, Generic[C]):
             "action_space",
             "config",
             "name",
+            "arm_states",
             "public_data",
             "visit",
             "seeded",
@@ -139,6 +143,8 @@ class Agent(ABC, Generic[C]):
     """By what contexts and rewards are scaled at the door: public bounds of the environment; None: by nothing."""
     visit: Visit = NOBODY
     """Whoever is served now, or learned from."""
+    arm_states: Mapping[str, str] = present.ALL
+    """The names of arms in the order of their numbers, each "active" or "retired"; empty: all arms are there."""
     learns_logs: ClassVar[bool] = True
     """Whether it learns from an arm that others chose; False: from the arm of its run alone."""
     gaussian: ClassVar[bool] = False
@@ -243,6 +249,7 @@ class Agent(ABC, Generic[C]):
         return None
 
     law, probabilities, propensities = laws.law, laws.probabilities, laws.propensities
+    add_arms, retire_arms = present.add_arms, present.retire_arms
 
     @property
     def by_counts(self) -> Literal["", "exact", "normal"]:
@@ -273,11 +280,16 @@ class Agent(ABC, Generic[C]):
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the agent's state: (arrays, JSON values) under dotted names."""
-        return state_of(self)
+        arrays, values = state_of(self)
+        return arrays, values | ({"arm_states": dict(self.arm_states)} if self.arm_states else {})
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over a state that an agent of the same construction returned."""
-        restore_into(self, arrays, values)
+        if states := values.get("arm_states"):
+            self.add_arms([*states])
+            if gone := [name for name, state in states.items() if state != "active"]:
+                self.retire_arms(gone)
+        restore_into(self, arrays, {name: value for name, value in values.items() if name != "arm_states"})
 
     def restored(self) -> None:
         """Rebuild what is derived from the state; called after a load."""
@@ -356,6 +368,8 @@ class Saves(Protocol):
 
 class LearningAgent(Agent[C]):
     """An agent that owns its loop; its regret is measured by RecordRegret, as everybody's."""
+
+    learns_logs = False
 
     @abstractmethod
     def learn(

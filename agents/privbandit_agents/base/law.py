@@ -10,10 +10,10 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.present import predicted, seen_by, serving
+from privbandit_agents.base.present import masks_for, predicted, seen_by, serving
 from privbandit_agents.base.state import kept, rekey
 from privbandit_agents.base.ties import Ties, Told, largest
-from privbandit_envs.changing.masks import Masks, masks_of, stand_ins, uniform_over
+from privbandit_envs.changing.masks import Masks, stand_ins, uniform_over
 from privbandit_envs.validate import count
 
 Array = NDArray[Any]
@@ -118,7 +118,7 @@ def probabilities(
     if not isinstance(agent.action_space, Discrete):
         raise TypeError(f"{agent.name} plays sets, which are too many to list; propensities() takes those chosen.")
     contexts, rng = many(agent, contexts), default_rng() if rng is None else rng
-    if mask is None:
+    if mask is None and not agent.arm_states:
         return law_of(agent, contexts, draws, rng)
     masks = checked(agent, mask, len(contexts))
     instead = stand_ins(masks)
@@ -139,10 +139,10 @@ def law_of(agent: Any, contexts: Array, draws: int, rng: Generator) -> Probabili
         return agent.law(contexts, draws, rng)  # type: ignore[no-any-return]
 
 
-def checked(agent: Any, mask: Array, n: int) -> Masks:
+def checked(agent: Any, mask: Array | None, n: int) -> Masks:
     """Return the masks of n users; one user's alone is a group of one."""
-    shape = n, int(agent.action_space.n)
-    return masks_of(mask if np.ndim(mask) != 1 or n != 1 else np.asarray(mask)[None], shape, "mask")
+    alone = mask is not None and np.ndim(mask) == 1 and n == 1
+    return masks_for(agent, np.asarray(mask)[None] if alone else mask, (n,))
 
 
 def moved(law: Probabilities, played: Array) -> Probabilities:
@@ -197,7 +197,7 @@ def propensities(
             return Probabilities.of(shares)
         error = np.asarray(law.error)[users, actions]
         smooth = (shares * law.draws + 1) / (law.draws + 1)
-        here = True if mask is None else checked(agent, mask, len(contexts))[users, actions]
+        here = checked(agent, mask, len(contexts))[users, actions]
         return Probabilities.of(np.where(here, smooth, 0.0), error, law.draws)
     if mask is not None:
         raise TypeError(f"masks mark the arms that are present, and {agent.name} plays sets.")

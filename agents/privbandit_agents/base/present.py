@@ -6,18 +6,25 @@ features of present ones, a function of the user's own context and of a public m
 function of the agent's choice, of the mask and, for labels, of the agent's prediction from public state and this
 context. So a report is randomized from one user's record and a release sees every record once, as without masks;
 guarantee and ledger are the same. Nothing is promised for a mask that is not public: if the arms that a user may get
-reveal something of the user, playing them reveals it, too.
+reveal something of the user, playing them reveals it, too. An agent's own names of arms are such a mask: proof in
+docs/privacy/definitions.md.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from privbandit_agents.base.ties import Told, best
-from privbandit_envs.changing.masks import masks_of, stand_ins
+from privbandit_envs.changing.masks import Masks, masks_of, stand_ins
+from privbandit_envs.validate import shown
 
 Array = NDArray[Any]
+ALL: Mapping[str, str] = MappingProxyType({})
+"""The states of arms that nobody has named: all are there."""
 
 
 class Visit(NamedTuple):
@@ -65,7 +72,7 @@ def alone(agent: Any) -> None:
         agent.visit, agent.ties.present = NOBODY, None
 
 
-def choose_present(agent: Any, context: Array, mask: Array, person: object = None) -> tuple[Array, Any]:
+def choose_present(agent: Any, context: object, mask: Array | None, person: object = None) -> tuple[Array, Any]:
     """Let an agent choose among the arms that are present.
 
     Where arms have features of their own, absent arms show those of present ones, and stand for them. Where all arms
@@ -75,7 +82,7 @@ def choose_present(agent: Any, context: Array, mask: Array, person: object = Non
     Args:
         agent: plays arms.
         context: of one user or of n.
-        mask: whether each arm is present, shape (K,) or (n, K).
+        mask: whether each arm is present, shape (K,) or (n, K); None: the active ones are.
         person: who comes, to an agent with ``people``: an integer, or n; None: people who report, until n have.
 
     Returns:
@@ -93,18 +100,18 @@ def choose_present(agent: Any, context: Array, mask: Array, person: object = Non
         >>> seen.shape, bool(info["action_mask"][arm])
         ((4, 2), True)
     """
-    context = agent.contexts_of(context)
-    users = context.shape[: context.ndim - len(agent.context_shape)]
-    masks = masks_of(mask, (*users, int(agent.action_space.n)))
+    contexts: Array = agent.contexts_of(context)
+    masks = masks_for(agent, mask, contexts.shape[: contexts.ndim - len(agent.context_shape)])
     instead = stand_ins(masks)
-    seen = seen_by(agent, context, instead)
+    seen = seen_by(agent, contexts, instead)
     first = agent.ties.users
     try:
         with serving(agent, masks, person):
             wanted = np.asarray(agent.select_action(seen))[..., None]
     finally:
         agent.ties.users = first
-    scores, n = predicted(agent, seen), masks.size // masks.shape[-1]
+    n = masks.size // masks.shape[-1]
+    scores = None if np.take_along_axis(masks, wanted, axis=-1).all() else predicted(agent, seen)
     if scores is not None:
         # the later digits of a uniform: the first ones may have decided what is absent
         second = Told(agent.ties.of(n) * 2**20 % 1, masks)
@@ -130,3 +137,77 @@ def predicted(agent: Any, contexts: Array) -> Array | None:
         scores = agent.chances(rows) if hasattr(agent, "chances") else agent.predict(rows)  # labels, or rewards
     users = contexts.shape[: contexts.ndim - len(agent.context_shape)]
     return None if scores is None else np.asarray(scores).reshape(*users, -1)
+
+
+def add_arms(agent: Any, names: Sequence[str]) -> None:
+    """Let arms come, from the next user on: each name takes the next number of an arm that none has had.
+
+    The first call names the arms of the beginning, before anybody is served, and leaves the other numbers pending:
+    nobody gets them until a later call names them. So make the agent for as many arms as will ever come. Counters,
+    epochs, budget and ledger go on. When arms come must be public, or follow from what is released.
+
+    Args:
+        agent: plays arms; names and states are saved with it, in ``arm_states``.
+        names: of arms that were never there before.
+
+    Raises:
+        TypeError: names that are no text; an agent that plays sets, owns its loop, or drops arms for good.
+        ValueError: a name that was used before, or more arms than the agent was made for.
+    """
+    new = names_of(names)
+    if not isinstance(agent.action_space, Discrete):
+        raise TypeError(f"{agent.name} plays sets, whose items have no states: make another agent for other items.")
+    if not agent.learns_logs:
+        raise TypeError(f"{agent.name} owns its runs, which no arm joins later: make another agent for other arms.")
+    if used := [name for name in new if name in agent.arm_states or new.count(name) > 1]:
+        raise ValueError(f"an arm called {used[0]!r} was there before, and a name is used once; take another name.")
+    room = int(agent.action_space.n) - len(agent.arm_states)
+    if len(new) > room:
+        raise ValueError(f"{agent.name} has room for {room} more arms; got {len(new)}: make one for more arms.")
+    if not agent.arm_states and agent.ties.users and len(new) < room:
+        raise ValueError(f"users have been given all {room} arms: name each of them first; got {len(new)} names.")
+    agent.arm_states = {**agent.arm_states, **dict.fromkeys(new, "active")}
+
+
+def retire_arms(agent: Any, names: Sequence[str]) -> None:
+    """Let arms go, from the next user on, for good; what was learned of them, and late rewards, still count.
+
+    Whoever got them stays in the releases, and in the ledger. When arms go must be public, or follow from what is
+    released: an arm that is retired for its raw rewards reveals these.
+
+    Args:
+        agent: plays arms.
+        names: of active arms.
+
+    Raises:
+        TypeError: names that are no text.
+        ValueError: a name that no active arm has, or no arm would be left.
+    """
+    gone, there = names_of(names), [name for name, state in agent.arm_states.items() if state == "active"]
+    if strange := [name for name in gone if name not in there]:
+        raise ValueError(f"no active arm is called {strange[0]!r}; active are {shown(there)}.")
+    if not set(there) - set(gone):
+        raise ValueError(f"an arm must stay active; got all of them: {shown(gone)}. Add others first.")
+    agent.arm_states = agent.arm_states | dict.fromkeys(gone, "retired")
+
+
+def names_of(names: Sequence[str]) -> list[str]:
+    """Return names in a list, or raise TypeError."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"names must be a list of names, such as ['a', 'b']; got {shown(names)}.")
+    return list(names)
+
+
+def masks_for(agent: Any, mask: Array | None, users: tuple[int, ...]) -> Masks:
+    """Return which arms users may get, shape (*users, K): those of a mask, or all, that are active.
+
+    Raises:
+        ValueError: a mask of another shape or with other numbers, or a user has no arm.
+    """
+    shape = *users, int(agent.action_space.n)
+    masks, states = np.ones(shape, bool) if mask is None else masks_of(mask, shape), agent.arm_states
+    if not states:
+        return masks
+    masks[..., len(states) :] = False
+    masks[..., [place for place, state in enumerate(states.values()) if state != "active"]] = False
+    return masks_of(masks, shape, "action_mask of active arms")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from privbandit_agents.base.agent import NEVER, next_change
 from privbandit_agents.base.labels import Floats, LabelAgent, Labels, propensities
+from privbandit_agents.base.law import checked
 from privbandit_agents.base.records import usable, warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Fraction, Growth, Settings
@@ -81,7 +82,7 @@ class RefittingLabelAgent(LabelAgent[R]):
         good = usable(contexts, answers) & (answers >= 0) & np.isfinite(rewards)
         if not good.all():
             warn_of_ignored()
-        masks = np.ones((len(good), self.n_labels), bool) if self.visit.mask is None else np.atleast_2d(self.visit.mask)
+        masks = checked(self, self.visit.mask, len(good))
         for x, labels, right, kept, here in blocks(self.frozen_rounds, contexts, answers, rewards > 0.5, good, masks):
             self.learn_answers(x[kept], labels[kept], right[kept], here[kept])
             self.users += len(right)

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from privbandit_agents.base.agent import Agent, next_change
+from privbandit_agents.base.present import masks_for
 from privbandit_agents.base.records import warn_of_ignored
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Growth, LateSettings, NonNegative
@@ -67,7 +68,8 @@ class UCB1(Agent[Config]):
     def _choose_ahead(self, context: Array) -> Action:
         """Choose for users in order; bonuses count all who were served before."""
         means, width = self.sums / np.maximum(self.pulls, 1), math.sqrt(self.config.width * math.log(self.users + 1))
-        chosen, served = best_in_turn(context.shape, means, self.served, width, self.pulls > 0, self.ties)
+        known = (self.pulls > 0) | ~masks_for(self, None, ())
+        chosen, served = best_in_turn(context.shape, means, self.served, width, known, self.ties)
         if not isinstance(self.ties, Told):  # who is only asked about is not served
             self.served = served
         return chosen[()]
@@ -108,10 +110,11 @@ class UCB1(Agent[Config]):
             self.left = 1 if len(arms) > 1 else next_change(pulls, self.config.growth) - pulls
 
     def _optimistic(self) -> Array:
-        if np.count_nonzero(self.pulls) < len(self.pulls):
-            return np.asarray(self.pulls == 0, np.float64)  # those that nobody was given are ahead of all others
-        bonus = np.sqrt(self.config.width * math.log(self.users + 1) / self.pulls)
-        return np.asarray(self.sums / self.pulls + bonus)
+        pulls = np.maximum(self.pulls, 1)
+        index = self.sums / pulls + np.sqrt(self.config.width * math.log(self.users + 1) / pulls)
+        index[self.pulls == 0] = math.inf  # those that nobody was given are ahead of all others
+        index[~masks_for(self, None, ())] = -math.inf
+        return np.asarray(index)
 
     def predict(self, contexts: Array) -> Array:
         """Return the mean reward of every arm so far, shape (m, K); 1/2 of those that nobody was given."""

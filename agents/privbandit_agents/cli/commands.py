@@ -235,13 +235,14 @@ def score_of(given: Namespace) -> int:
     if name is None and not given.references:
         raise UsageError("score needs an agent, such as `privbandit score jdp-linucb`, or --references.")
     own = "references" if given.references else folder_name(f"score-{name}{'-quick' * given.quick}")
+    own += "" if given.suite == "v1" else f"-{given.suite}"
     folder, where = given.out or Path("runs") / own, engine_of(given)
     check_results(folder)
     from privbandit_agents.cli.score import remake, score
 
     if given.references:
-        return remake([name] if name else [], folder, where, err())
-    return score(name, given.epsilon, given.quick, folder, where, console_out(), err())
+        return remake([name] if name else [], folder, where, err(), given.suite)
+    return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite)
 
 
 def tune(given: Namespace) -> int:

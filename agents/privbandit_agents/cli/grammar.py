@@ -340,6 +340,7 @@ VERBS: dict[str, Verb] = {
             opt("name", help="An agent, or file.py:Class of yours; none with --references: all.", nargs="?"),
             number("--epsilon", "E", "Budget of the ranks: 0.5, 1 or 4.", 1.0),
             flag("--quick", "Two seeds and this budget alone, in minutes."),
+            word("--suite", "V", "v1, or v2 with real data that privbandit data get has brought.", default="v1"),
             flag("--references", "Remake what ships with the package."),
             output("Folder of results and sheet.  [default: runs/score-...]"),
             *WHERE,

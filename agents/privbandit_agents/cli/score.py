@@ -18,7 +18,14 @@ from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure, told
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.suite.records import Record, record_of, reference_file, references, write_references
+from privbandit_agents.experiments.suite.records import (
+    Record,
+    own_references,
+    record_of,
+    reference_file,
+    references,
+    write_references,
+)
 from privbandit_agents.experiments.suite.scores import READING
 from privbandit_agents.experiments.suite.sheet import Sheet, score_at
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
@@ -61,9 +68,12 @@ class Plan:
         return record if record.regrets else replace(record, notion=find(self.agent).notion or OPEN)
 
 
-def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, out: Console, err: Console) -> int:
-    """Score an agent and write its sheet; return the exit code."""
-    suite = load_suite()
+def score(
+    name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, out: Console, err: Console, version: str
+) -> int:
+    """Score an agent by a version of the suite and write its sheet; return the exit code."""
+    with usage_errors("score"):
+        suite = load_suite(version)
     if epsilon not in suite.budgets:
         known = ", ".join(map(budget_name, suite.budgets))
         raise UsageError(f"--epsilon must be a budget of suite {suite.version}, {known}; got {epsilon:g}.")
@@ -80,7 +90,7 @@ def score(name: str, epsilon: float, quick: bool, folder: Path, engine: Engine, 
     refuted, verdict = audit_line(name, epsilon, quick, err)
     sheet = Sheet(
         record,
-        {key: other for key, other in references().items() if key != name},
+        {key: other for key, other in references(version).items() if key != name},
         suite,
         epsilon,
         len(seeds),
@@ -131,7 +141,7 @@ def lines_of(sheet: Sheet) -> Iterator[str]:
 def conformity(name: str, plan: Plan) -> tuple[bool, str]:
     """Return whether ``check_agent`` passes in a world of the first family that the agent plays, and a sentence."""
     task, _, trials = next(part for part in plan.parts if part[2])
-    env = FAMILIES[task.family]
+    env = task.where or FAMILIES[task.family]
     promise = {key: value for key, value in trials[0].config.items() if key != "people"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSeen)
@@ -177,25 +187,29 @@ def memory_of(name: str, plan: Plan) -> float | None:
         tracemalloc.stop()
 
 
-def remake(names: Sequence[str], folder: Path, engine: Engine, err: Console, path: Path | None = None) -> int:
-    """Play the suite with agents of the zoo and write the references; return the exit code.
+def remake(
+    names: Sequence[str], folder: Path, engine: Engine, err: Console, version: str, path: Path | None = None
+) -> int:
+    """Play a suite's own tasks with agents of the zoo and write the references; return the exit code.
 
     Args:
         names: the agents to record; none: all. The records of others stay.
         folder: of the results.
         engine: where to run.
         err: shows progress.
+        version: of the suite.
         path: of the file; default: the one in the package.
     """
-    suite, path = load_suite(), path or reference_file()
+    path = path or reference_file(version)
     with usage_errors("score"):
-        suite.check()
+        suite = load_suite(version)
+        suite.check(suite.own)
         plans = [plan_of(name, suite) for name in names or zoo()]
     trials = {trial.name: trial for plan in plans for trial in plan.trials}
     results, failures = run_jobs(list(trials.values()), folder, engine, err)
     for line in told(failures):
         print(line, file=sys.stderr)
-    records = dict(references()) if names else {}
+    records = own_references(version) if names else {}
     records |= {plan.agent: plan.record(results, failures) for plan in plans}
     kept = {name: record for name, record in records.items() if record.regrets}
     lost = unwritten(path.parent, {path.name: lambda: write_references(kept, suite, path)})
@@ -209,8 +223,9 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return the plan of a reference: every task that it can play; short ones of a network that learns each user."""
-    parts = list(suite.plays(name, suite.budgets, suite.seeds))
+    """Return the plan of a reference: own tasks that it can play; of a network that learns each user short ones."""
+    own = suite.own
+    parts = [part for part in suite.plays(name, suite.budgets, suite.seeds) if part[0].name in own]
     if ".rl.learners" in find(name).agent:
         parts = [part for part in parts if part[0].users <= 5000]
     return Plan(name, parts)

@@ -335,12 +335,12 @@ def play_blocks(
     context = snapshots.resume(env, agent, curve) if snapshots else None
     if context is None:
         context, _ = env.reset(seed=seed)
-    by_counts = by_counts and agent.people_seen is None  # sums have no names
+    by_counts = by_counts and agent.people_seen is None and not agent.arm_states  # sums have no names
     recorded = RecordRegret(env, curve)
     largest = users_at_once(context)
     by_sums = by_counts and env.support is None
     by_counts = by_counts and bool(agent.by_counts) and env.support is not None
-    in_order = None if env.masked or agent.units is not None else served_in_order(agent)
+    in_order = None if env.masked or agent.units is not None or agent.arm_states else served_in_order(agent)
     waiting = Waiting()
     left, noted, people = horizon - curve.users, curve.passed, None
     while left:

@@ -74,7 +74,7 @@ class Exploring(Agent[Any]):
         random: Any = uniform_propensity(self.action_space)
         if isinstance(self.action_space, Assortments):
             random = random * (np.asarray(actions).sum(axis=-1) == self.action_space.capacity)
-        elif mask is not None:
+        elif mask is not None or self.arm_states:
             random = uniform_over(checked(self, mask, len(own)))[np.arange(len(own)), np.atleast_1d(actions)]
         return mixed(own, self.share, random)
 

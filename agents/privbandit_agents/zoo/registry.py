@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv, LearningAgent
+from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.local import Devices
@@ -163,7 +163,7 @@ def learn_from(agent: AnyAgent, log: Any) -> None:
         ValueError: the log has contexts of another shape, levels that come from its rows, or people's numbers that it
             made up, if these matter to a promise.
     """
-    if isinstance(agent, LearningAgent) or not agent.learns_logs:
+    if not agent.learns_logs:
         raise TypeError(f"{agent.name} learns from arms that it chose itself, not from a log; leave warm out.")
     if log.contexts.shape[1:] != agent.context_shape:
         raise ValueError(

@@ -97,7 +97,7 @@ def game_of(name: str, factor: float) -> Game:
     return PAIRS[name](factor)[1]
 
 
-@pytest.mark.wide_at("*canaries*", "*coin of rho*", "Gaussian", "Laplace*", "leak")
+@pytest.mark.wide
 @pytest.mark.parametrize("name", PAIRS)
 def test_an_honest_law_is_accused_at_most_at_the_stated_rate(name: str) -> None:
     """200 audits at 90 %, each of 60 runs: more than 36 accusations have probability 0.0002 at a rate of 10 %."""
@@ -239,7 +239,7 @@ def test_power_says_how_often_more_is_found() -> None:
     assert power_of_less_noise(audit(game_of("Laplace", 1.0), 40, rng), 2.0, rng) is None
 
 
-@pytest.mark.wide_at("2.0")
+@pytest.mark.wide
 @pytest.mark.parametrize("factor", [1.25, 2.0])
 def test_an_audit_s_own_runs_tell_what_less_noise_would_show(factor: float) -> None:
     """As often as runs of the ideal mechanism with that much less noise do, on average, for canaries and two worlds."""

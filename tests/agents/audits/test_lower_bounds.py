@@ -107,6 +107,7 @@ def test_published_calibrations_are_refuted(name: str, epsilon: float) -> None:
     assert audit(game(name, epsilon, calibration="published"), runs, rng()).refuted
 
 
+@pytest.mark.wide_at("objective-perturbation")
 @pytest.mark.parametrize("name", ["lpct-report", "objective-perturbation"])
 def test_published_calibrations_that_hold_are_not_refuted(name: str) -> None:
     runs = 20_000 if name == "lpct-report" else 1000

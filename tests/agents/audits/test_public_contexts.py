@@ -123,7 +123,7 @@ def test_a_refuted_agent_has_no_rank(
 ) -> None:
     suite = load_suite()
     monkeypatch.setattr(
-        score, "load_suite", lambda: replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
+        score, "load_suite", lambda version: replace(suite, tasks={"linear-small": suite.tasks["linear-small"]})
     )
     shown = invoke("score", f"{__file__}:{name}", "--quick", "--jobs", "1", "--out", str(tmp_path))
     told = json.loads((tmp_path / "score.json").read_text())

@@ -65,6 +65,7 @@ FIRST = {name: world for name, world in reversed(PAIRS)}
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("kernel-ldp-*")
 @pytest.mark.parametrize(
     ("name", "world", "years", "dollars"),
     [

@@ -50,7 +50,7 @@ def regret(world: str, name: str, law: tuple[tuple[str, Any], ...], seeds: int, 
     ],
 )
 @pytest.mark.parametrize("law", [BATCH, FIXED])
-@pytest.mark.wide_at("law1-*")
+@pytest.mark.wide_at("law1-*", "*-ldp-ucb-*", "*-regcb-*", "*-ucb1-*")
 def test_a_batch_costs_what_uniform_play_over_the_first_one_does(
     law: dict[str, Any], world: str, name: str, epsilon: float | None, most: float
 ) -> None:
@@ -144,6 +144,7 @@ def test_probabilities_of_a_run_of_all_arms_are_those_by_which_arms_are_drawn(na
     assert (np.abs(drawn - n * law) <= 5 * np.sqrt(n * law * (1 - law)) + 1e-9).all() and law.sum() == pytest.approx(1)
 
 
+@pytest.mark.wide_at("law[12]")
 @pytest.mark.parametrize("law", [*LATE, {"mean": 40, "law": "heavy", "missing": 0.3}])
 def test_expected_records_of_arms_are_right_on_average(law: dict[str, Any]) -> None:
     """Of the first runs of a curator who counts no arm: by the promise, within five standard errors."""

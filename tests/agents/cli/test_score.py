@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A suite of two of its tasks, so that a score takes a second."""
     suite = load_suite()
     tasks = {name: suite.tasks[name] for name in ("linear-small", "clicks-small")}
-    monkeypatch.setattr(score, "load_suite", lambda: replace(suite, tasks=tasks))
+    monkeypatch.setattr(score, "load_suite", lambda version="v1": replace(suite, tasks=tasks))
 
 
 def without_times(path: Path) -> str:
@@ -97,17 +97,19 @@ def test_a_changed_world_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
     task = suite.tasks["linear-small"]
     tasks = {"linear-small": replace(task, world={**task.world, "theta_norm": 0.7})}
     other = replace(suite, tasks=tasks)
-    monkeypatch.setattr(score, "load_suite", lambda: other)
+    monkeypatch.setattr(score, "load_suite", lambda version="v1": other)
     shown = invoke("score", "greedy", "--quick", "--out", str(tmp_path))
     assert shown.exit_code == 2 and "the world of linear-small has changed" in shown.stderr
 
 
+@pytest.mark.wide
 def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "references.json"
     known = references()
     few = {"linear-small": known["uniform"].regrets["linear-small"]}
-    monkeypatch.setattr(score, "reference_file", lambda: path)
-    monkeypatch.setattr(score, "references", lambda: {"uniform": replace(known["uniform"], regrets=few)})
+    monkeypatch.setattr(score, "reference_file", lambda version: path)
+    found = {"uniform": replace(known["uniform"], regrets=few)}
+    monkeypatch.setattr(score, "own_references", lambda version: found)
     shown = invoke("score", "greedy", "--references", "--jobs", "1", "--out", str(tmp_path / "runs"))
     assert shown.exit_code == 0, shown.stderr
     told: dict[str, Any] = json.loads(path.read_text())["agents"]

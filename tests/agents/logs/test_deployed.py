@@ -83,7 +83,8 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
         "arms": 3,
         "dim": len(plan.encoding.names),
     }
-    curator = curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=plan)
+    dim = len(plan.encoding.names)
+    curator = curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=plan, columns=dim + 1)
     rows, _ = Encoding(Schema.of(SCHEMA)).encoded("d.csv")
     cells = [line.split(",")[:3] for line in (tmp_path / "d.csv").read_text().splitlines()[1:21]]
 
@@ -95,7 +96,7 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
                 told = (await http.post("/decisions", json=body)).json()
                 assert told["arm"] == ["gold", "control", "silver"][told["action"]]
                 kept = curator.db.execute("SELECT context FROM decisions WHERE id = ?", (told["decision"],)).fetchone()
-                assert kept[0] == rows[row].astype(np.float32).tobytes()
+                assert kept[0] == np.append(rows[row].astype(np.float32), np.float32(0)).tobytes()
                 answer = await http.post("/rewards", json={"decision": told["decision"], "reward": 25 + row})
                 assert answer.status_code == 200
             refused: list[Any] = [{"row": {"age": "x"}}, {"row": {"agee": 1}}, {"context": [0.0] * len(rows[0])}]
@@ -106,12 +107,33 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
 
     asyncio.run(talk())
     curator.close()
-    # another schema is another promise; and bounds that are people's are refused
+    # a level more has a place of its own, two find none; other bounds, and those that are people's, are refused
     content = json.loads((tmp_path / "found" / "deploy.json").read_text())
+
+    def again(**named: Any) -> Any:
+        (tmp_path / "other.json").write_text(json.dumps(content))
+        other = curators.Plan(tmp_path / "other.json")
+        return curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=other, columns=dim + 1)
+
+    levels = content["schema"]["fields"][1]["constraints"]["enum"]
+    levels.insert(0, "post")
+    newer = again()
+    assert newer.agent.users == len(cells) and newer.plan.places.max() == dim
+    assert newer.plan.context({"channel": "post", "age": 18.0, "joined": "2024-01-11"}, dim + 1)[dim] == 1
+    same = newer.plan.context(
+        dict(zip(("age", "channel", "joined"), (40.0, "mail", "2024-01-11"), strict=True)), dim + 1
+    )
+    assert np.array_equal(same[:dim], plan.context({"age": 40.0, "channel": "mail", "joined": "2024-01-11"}, dim))
+    newer.close()
+    levels.insert(0, "fax")
+    with pytest.raises(
+        ValueError, match=rf"channel=fax finds no place: the agent was made for {dim + 1}, by --columns"
+    ):
+        again()
+    del levels[:2]
     content["schema"]["fields"][0]["constraints"]["maximum"] = 80
-    (tmp_path / "other.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="promises plan"):
-        curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=curators.Plan(tmp_path / "other.json"))
+    with pytest.raises(ValueError, match=r"age was .* and is .*; give a column with new bounds a new name"):
+        again()
     del content["schema"]["fields"][0]["privbandit"]
     (tmp_path / "other.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="bounds or levels of age come from people's data"):

@@ -156,6 +156,7 @@ def test_3_schedules_do_not_depend_on_the_data(name: str, world: str, differs: s
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("kernel-ldp-three*")
 @pytest.mark.parametrize(("name", "world"), AGENTS)
 def test_4_agents_read_spaces_and_the_horizon_alone(name: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And public data, which everybody may know."""

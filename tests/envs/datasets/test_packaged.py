@@ -1,8 +1,11 @@
 """Data sets that packages ship: pip is asked, nothing unknown is kept, and choices become arms."""
 
+import csv
 import gzip
 import hashlib
+import io
 import zipfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -222,3 +225,26 @@ def test_downloaded_choices_are_the_published_ones(name: str) -> None:
 
     found = scipy.optimize.minimize(loss, np.zeros(x.shape[2]), method="BFGS")
     assert -found.fun == pytest.approx(published, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_facts_of_the_visitors_and_of_the_sun_are_those_of_the_raw_files(tmp_path: Path) -> None:
+    """By the csv module: rows, clicks, levels of each feature, items; and flares."""
+    wheel = packaged.downloaded("obp", tmp_path, lambda line: None)
+    packaged.get("open-bandit"), packaged.get("solar-flare")
+    for campaign, items in (("men", 34), ("women", 46), ("all", 80)):
+        member = packaged.SHEETS["open-bandit"].files[f"random-{campaign}"][0]
+        rows = list(csv.DictReader(io.StringIO(zipfile.ZipFile(wheel).read(member).decode())))
+        x, arms, rate = packaged.visitors(campaign)
+        counts = [Counter(row[f"user_feature_{place}"] for row in rows) for place in range(4)]
+        assert x.shape == (10_000, sum(map(len, counts))) and arms == items == len({row["item_id"] for row in rows})
+        assert rate * 10_000 == pytest.approx(sum(int(row["click"]) for row in rows))
+        assert x.sum(axis=0).tolist() == [count[level] for count in counts for level in sorted(count)]
+    river = packaged.downloaded("river", tmp_path, lambda line: None)
+    content = zipfile.ZipFile(river).read(packaged.SHEETS["solar-flare"].files["solar-flare"][0])
+    with zipfile.ZipFile(io.BytesIO(content)) as inner:
+        flares = list(csv.DictReader(io.StringIO(inner.read(inner.namelist()[0]).decode())))
+    with pytest.warns(UserWarning, match="different ones"):
+        data = load("solar-flare")
+    names = Counter(row["c-class-flares"] for row in flares)
+    assert len(data.y) == len(flares) == 1066 and dict(zip(data.label_names, np.bincount(data.y), strict=True)) == names

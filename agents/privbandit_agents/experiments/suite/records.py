@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -16,11 +16,12 @@ from privbandit_agents.experiments.names import canonical
 from privbandit_agents.experiments.results.statistics import student_interval
 from privbandit_agents.experiments.store.provenance import code
 from privbandit_agents.experiments.store.results import Finished
-from privbandit_agents.experiments.suite.tasks import VERSION, Suite, Task
+from privbandit_agents.experiments.suite.tasks import VERSION, Suite, Task, load_suite
 from privbandit_envs.files import atomic
 
 JSON = dict[str, Any]
 VISIT, PERSON = "visit", "person"
+BY_TASK = ("regrets", "promises", "refused", "speed")
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,32 @@ def references(version: str = VERSION) -> dict[str, Record]:
         >>> bool(abs(uniform.scores(task, "none", 6).mean()) < 0.2)
         True
     """
+    own, suite = own_references(version), load_suite(version)
+    if not suite.extends:
+        return own
+    base = {name: kept_of(record, suite.tasks) for name, record in references(suite.extends).items()}
+    return {name: joined(base[name], own[name]) if name in own else base[name] for name in base} | {
+        name: record for name, record in own.items() if name not in base
+    }
+
+
+def own_references(version: str) -> dict[str, Record]:
+    """Return what agents did in a suite's own tasks."""
     path = reference_file(version)
-    if not path.is_file():
-        return {}
-    return {name: from_json(told) for name, told in json.loads(path.read_text(encoding="utf-8"))["agents"].items()}
+    found = json.loads(path.read_text(encoding="utf-8"))["agents"] if path.is_file() else {}
+    return {name: from_json(told) for name, told in found.items()}
+
+
+def kept_of(record: Record, tasks: Mapping[str, Task]) -> Record:
+    """Return a record of some tasks alone."""
+    parts = {part: getattr(record, part) for part in BY_TASK}
+    return replace(record, **{part: {k: v for k, v in by.items() if k in tasks} for part, by in parts.items()})
+
+
+def joined(one: Record, other: Record) -> Record:
+    """Return a record of the tasks of both."""
+    notion = one.notion if one.regrets else other.notion
+    return replace(one, notion=notion, **{part: {**getattr(one, part), **getattr(other, part)} for part in BY_TASK})
 
 
 def made_when(version: str = VERSION) -> JSON:

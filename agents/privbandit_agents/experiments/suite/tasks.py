@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Task:
         best: the same of the best agent without privacy.
         best_agent: its name.
         pin: two numbers of the first users' contexts and rewards.
+        where: the environment, if it is another than the family's.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Task:
     best: float = math.nan
     best_agent: str = ""
     pin: Sequence[float] = ()
+    where: str = ""
 
     @property
     def people(self) -> int | None:
@@ -64,7 +66,9 @@ class Task:
         return self.world.get("people")
 
     def trial(self, agent: str, seed: int, config: Mapping[str, Any] | None = None) -> Trial:
-        return Trial(FAMILIES[self.family], agent, self.users, seed, self.world, config or {}, checkpoints=20)
+        return Trial(
+            self.where or FAMILIES[self.family], agent, self.users, seed, self.world, config or {}, checkpoints=20
+        )
 
     def env(self, seed: int = 0) -> gym.Env[Any, Any]:
         return self.trial("uniform", seed).make_env()
@@ -102,7 +106,7 @@ class Task:
             what = "contexts" if not np.isclose(now[0], self.pin[0], rtol=1e-6, atol=1e-6) else "rewards"
             raise ChangedWorldError(
                 f"the world of {self.name} has changed: the first {PINNED} {what} of seed {seed} are not those of "
-                f"{VERSION}, so that no score of it can be compared; take the version of privbandit that has them."
+                "its suite, so that no score of it can be compared; take the version of privbandit that has them."
             )
 
 
@@ -116,6 +120,7 @@ class Suite:
         budgets: epsilons.
         delta: of agents that have one.
         tasks: by name.
+        extends: the version that it takes tasks over from, as they are, with their results; "" for none.
     """
 
     version: str
@@ -123,6 +128,12 @@ class Suite:
     budgets: Sequence[float]
     delta: float
     tasks: Mapping[str, Task]
+    extends: str = ""
+
+    @property
+    def own(self) -> list[str]:
+        """The names of the tasks that no other version has."""
+        return [name for name in self.tasks if not self.extends or name not in load_suite(self.extends).tasks]
 
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raise ChangedWorldError unless all worlds are the pinned ones."""
@@ -188,8 +199,12 @@ def load_suite(version: str = VERSION) -> Suite:
         known = [one.stem for one in Path(__file__).parent.glob("v*.yaml")]
         raise unknown("no suite", version, known, "privbandit score --help")
     content = content_of(path)
-    first, number = content["seeds"]["first"], content["seeds"]["number"]
     tasks = {name: Task(name=name, **given) for name, given in content["tasks"].items()}
+    if extends := content.get("extends", ""):
+        base = load_suite(extends)
+        kept = {name: task for name, task in base.tasks.items() if name not in content["without"]}
+        return replace(base, version=version, tasks=kept | tasks, extends=extends)
+    first, number = content["seeds"]["first"], content["seeds"]["number"]
     return Suite(version, range(first, first + number), content["budgets"], content["delta"], tasks)
 
 

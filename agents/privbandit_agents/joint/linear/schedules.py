@@ -103,12 +103,12 @@ class Epochs(Summing):
         return self.aligned(next_change(users, self.growth))
 
     def terms(self, users: int) -> int:
-        """Return the number of epochs that end within ``users`` users, or a little more, at least 1: the horizon."""
+        """Return the number of epochs that end within ``users`` users, or a little more: the counter's horizon."""
         end, ended = self.following(0), 0
         while end <= users and ended < 10_000:  # of more epochs there is a bound
             end, ended = self.following(end), ended + 1
         left = math.ceil(math.log(users / end) / math.log(self.growth)) if end < users else 0
-        return ended + min(left + 1, users - end + 1) if end <= users else max(1, ended)
+        return ended + min(left + 1, users - end + 1) if end <= users else ended
 
     def longest(self, users: int) -> int:
         """Return a bound on the length of an epoch that ends within ``users`` users."""
@@ -121,9 +121,9 @@ class Epochs(Summing):
         self.count(agent, self.terms(self.horizon), self.horizon, agent.rng.spawn(1)[0])
 
     def count(self, agent: Agent, terms: int, users: int, rng: Generator, group: int | None = None) -> None:
-        """Open a counter of so many terms, of ``users`` users in all, and spend the whole budget."""
+        """Open a counter of so many terms, at least one, of ``users`` users in all, and spend the whole budget."""
         config, moved = agent.config, sensitivity(self.longest(users), Products.AT_ONCE, agent.moved)
-        bounds = terms, agent.counted, moved, agent.rho
+        bounds = max(1, terms), agent.counted, moved, agent.rho
         counter = COUNTERS[config.counter](*bounds, rng, mass=mass(users), noise=config.noise)
         agent.ledger.spend(gaussian_dp(counter.rho), group)
         self.group, self.counter = group, counter

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privbandit_agents.base.arms import optimistic_scorer
+from privbandit_agents.base.arms import best_arm, optimistic_scorer
 from privbandit_agents.base.guarantee import warn_unproven
 from privbandit_agents.base.settings import Calibration, Count, NonNegative, Open01
+from privbandit_agents.base.spaces import Action, Array
 from privbandit_agents.local.linear.moments import MomentAgent, MomentSettings
 from privbandit_agents.privacy.accounting.conversions import gaussian_epsilon
 from privbandit_agents.privacy.contributions.moments import SENSITIVITY, packed_size, perturbed_ridge
@@ -93,6 +94,11 @@ class LDPLinUCB(MomentAgent[Config]):
         noise = sigma * math.sqrt(self.dim * users)
         theory = noise / math.sqrt(added) + math.sqrt(added) + math.sqrt(self.dim * math.log(1 + users))
         self.scorer = optimistic_scorer(root, theta, float(self.config.bonus_scale * theory))
+
+    def select_action(self, context: Array) -> Action:
+        """Return argmax of x . theta + width |x|_(A^-1)."""
+        chosen: Action = best_arm(context, self.scorer, self.ties)
+        return chosen
 
     @property
     def counted(self) -> int:

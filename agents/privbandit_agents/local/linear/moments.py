@@ -117,9 +117,8 @@ class MomentAgent(SummedReports[M]):
         return next_change(self.users, self.config.growth)
 
     def select_action(self, context: Array) -> Action:
-        """Return argmax of x . theta + width |x|_(A^-1)."""
-        chosen: Action = best_arm(context, self.scorer, self.ties)
-        return chosen
+        """Return argmax of x . theta."""
+        return self.estimated_best(context)
 
     def estimated_best(self, context: Array) -> Action:
         """Return argmax of x . theta, contexts (n, K, d)."""

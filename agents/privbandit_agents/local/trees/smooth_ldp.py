@@ -6,6 +6,7 @@ the text: no equation is quoted.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
@@ -140,6 +141,10 @@ class SmoothLDP(SummedReports[Config]):
     def expected(self) -> int:
         """How many users will come, at least 2."""
         return max(self.config.counted(self.config.horizon or 10_000), 2)
+
+    def add_arms(self, names: Sequence[str]) -> None:
+        """Raise TypeError: an arm that nobody may get yet would be eliminated as others are."""
+        raise TypeError(f"{self.name} eliminates arms, which no arm joins later: make another agent for other arms.")
 
     def lay_out(self) -> None:
         """Let devices know the cells: what follows from open nodes, the arms left and the number of the run."""

@@ -22,14 +22,16 @@ class Pool:
         weights: sum of the users' weights.
         squares: sum of their squares.
         solved: a total, its mean moment, and the eigenvalues and eigenvectors of its G.
+        turned: a total, and U' S^-1 of those of these eigenvectors that noise does not hide.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"solved"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"solved", "turned"})
 
     def __init__(self, stretch: Array, gram_weight: float, sigma: float) -> None:
         self.stretch, self.gram_weight, self.sigma = stretch, gram_weight, sigma
         self.total, self.weights, self.squares = np.zeros(packed_size(len(stretch))), 0.0, 0.0
         self.solved: tuple[Array | None, Array, Array, Array] = None, *(np.empty(0),) * 3
+        self.turned: tuple[Array | None, Array] = None, np.empty(0)
 
     def add(self, total: Array, users: int, weight: float = 1.0) -> None:
         self.total = self.total + weight * total
@@ -76,14 +78,17 @@ class Pool:
         sigma = self.sigma * math.sqrt(self.squares) / self.weights
         # directions that are not lost in it
         seen = values > 0.3 * self.floor
-        values, back = values[seen], vectors[:, seen].T @ np.linalg.inv(self.stretch.T)
-        if not len(values):
+        if not seen.any():
             return np.zeros((dim, dim + 1))
+        if self.turned[0] is not self.total:
+            self.turned = self.total, vectors[:, seen].T @ np.linalg.inv(self.stretch.T)
+        values, back = values[seen], self.turned[1]
         t, design = back @ theta, values[:, None] * back
-        spread = np.outer(t, t) / (2 * self.gram_weight**2)
-        noise = sigma**2 * ((1 + np.trace(spread)) * np.eye(len(t)) + spread)
-        noise += np.diag(values / min(1.0, values.sum()) * self.squares / self.weights**2)
-        weighted = np.linalg.solve(noise, design)
+        # the noise's covariance: own along each eigenvector, and shared along t; its inverse times the design
+        share = sigma**2 / (2 * self.gram_weight**2)
+        own = sigma**2 + share * t.dot(t) + values / min(1.0, values.sum()) * self.squares / self.weights**2
+        weighted, along = design / own[:, None], t / own
+        weighted -= np.outer(along, share / (1 + share * t.dot(along)) * (along @ design))
         return np.column_stack([design.T @ weighted, weighted.T @ (vectors[:, seen].T @ moment)])
 
     def hides(self, ratio: float) -> bool:

@@ -46,7 +46,7 @@ def integers(deviation: float, n: int, rng: Generator) -> Ints:
         raise ValueError(f"deviation must be in [1, 2^40]; got {deviation!r}.")
     found = np.empty(0, np.int64)
     while len(found) < n:
-        found = np.concatenate([found, proposals(deviation, 2 * (n - len(found)) + 8, rng)])
+        found = np.concatenate([found, proposals(deviation, n - len(found), rng)])
     return found[:n]
 
 
@@ -63,17 +63,22 @@ def noisy(values: Floats, sigma: float, rng: Generator) -> Floats:
 
 
 def proposals(deviation: float, n: int, rng: Generator) -> Ints:
-    """Propose n integers, and return those that are accepted.
+    """Propose 2 n + 8 integers, and return n or more of those that are accepted, or all of them if they are fewer.
 
     Block h = 0, 1, ... has the integers h w, ..., (h + 1) w - 1 for the power of two w <= deviation < 2 w. It is
     proposed with probability 2^-(h + 1), all its integers alike, with a fair sign; and accepted with probability 2^h
     exp(-k^2 / (2 deviation^2)) / ``ceiling``. Minus zero is rejected.
     """
-    first, second = secure.words(rng, 2 * n).reshape(2, n)
-    uniform = rng.random(n)
-    # a few at a time, which stay in the processor's cache
-    parts = [slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE)]
-    return np.concatenate([chosen(first[at], second[at], uniform[at], deviation, rng) for at in parts])
+    proposed, accepted, found = 2 * n + 8, list[Ints](), 0
+    first, second = secure.words(rng, 2 * proposed).reshape(2, proposed)
+    uniform = rng.random(proposed)
+    for start in range(0, proposed, AT_ONCE):  # a few at a time, which stay in the processor's cache
+        at = slice(start, start + AT_ONCE)
+        accepted.append(chosen(first[at], second[at], uniform[at], deviation, rng))
+        found += len(accepted[-1])
+        if found >= n:
+            break
+    return np.concatenate(accepted)
 
 
 def chosen(first: Words, second: Words, uniform: Floats, deviation: float, rng: Generator) -> Ints:

@@ -407,6 +407,7 @@ def test_any_grouping_of_users_leads_to_the_same_bits(name: str, counter: str, g
     assert same_state(agents[0], agents[1]) and same_state(agents[0], agents[2]) and agents[0].calls > 1
 
 
+@pytest.mark.wide_at("config[02]-*")
 @both
 @pytest.mark.parametrize("config", [{"counter": "tree"}, {"counter": "buffered", "growth": 1}, {"growth": 2.0}])
 def test_runs_stop_and_go_on_whatever_the_settings(name: str, config: dict[str, Any]) -> None:

@@ -135,6 +135,7 @@ def test_the_release_is_a_ridge_regression_without_noise() -> None:
     assert np.array_equal(agent.release[:, :-1], np.zeros((D, D)))
 
 
+@pytest.mark.wide
 def test_regret_is_sane() -> None:
     """A large budget is close to none, a small one no worse than chance by much."""
     env, seeds = world(horizon=3000), range(4)

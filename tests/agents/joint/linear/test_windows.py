@@ -90,7 +90,7 @@ def test_forgetting_pays_where_theta_jumps(pair: tuple[str, str]) -> None:
     assert regrets[1] < 0.7 * regrets[0]
 
 
-@pytest.mark.wide_at("*-1.05-*", "*-10.0-*")
+@pytest.mark.wide_at("*-1.05-*", "*-10.0-*", "to*", "*-2", "*-31")
 @pytest.mark.parametrize("window", [1, 2, 7, 30, 31, 997])
 @pytest.mark.parametrize("growth", [1.0001, 1.05, 2.0, 10.0])
 @pytest.mark.parametrize("counter", ["tree", "toeplitz", "buffered"])

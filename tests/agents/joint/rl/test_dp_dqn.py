@@ -137,6 +137,7 @@ def test_the_audit_finds_most_of_the_claim_and_refutes_seven_tenths_of_the_noise
     assert audit(game, 160, np.random.default_rng(0), 0.95).refuted
 
 
+@pytest.mark.wide_at("features-*")
 @pytest.mark.parametrize(("scorer", "link"), [("linear", "identity"), ("features", "band")])
 def test_regret_is_sane(scorer: str, link: str) -> None:
     """A large budget is close to none, a small one no worse than chance by much."""

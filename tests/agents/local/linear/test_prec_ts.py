@@ -228,6 +228,28 @@ def test_an_empty_pool_and_noise_alone_tell_nothing() -> None:
     assert not pool.evidence(np.ones(2)).any()
 
 
+@pytest.mark.parametrize("dim", [1, 4, 30])
+def test_evidence_is_that_of_the_noise_s_covariance_matrix(dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    root = rng.standard_normal((dim, dim))
+    pool, theta = Pool(np.eye(dim) + 0.1 * root @ root.T, math.sqrt(0.5), 0.4), rng.standard_normal(dim)
+    for users in (500, 700):
+        gram = users * np.diag(rng.random(dim))
+        noise = rng.standard_normal(dim + dim * (dim + 1) // 2)
+        pool.add(noise + np.concatenate([users * rng.random(dim), math.sqrt(0.5) * svec(gram)]), users)
+        _, moment, values, vectors = pool.solve()
+        seen, sigma = values > 0.3 * pool.floor, 0.4 / math.sqrt(pool.weights)
+        values, back = values[seen], vectors[:, seen].T @ np.linalg.inv(pool.stretch)
+        t = back @ theta
+        covariance = sigma**2 * ((1 + t @ t) * np.eye(len(t)) + np.outer(t, t))  # as 2 w^2 = 1
+        covariance += np.diag(values / min(1.0, values.sum()) / pool.weights)
+        design = values[:, None] * back
+        weighted = design.T @ np.linalg.inv(covariance)
+        expected = np.column_stack([weighted @ design, weighted @ vectors[:, seen].T @ moment])
+        for _ in range(2):
+            np.testing.assert_allclose(pool.evidence(theta), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+
+
 def test_noise_hides_a_direction_by_the_rule_on_eigenvalues() -> None:
     """It is the rule itself on 400 noisy sums, a sixth of them or more on each side."""
     rng, found = np.random.default_rng(5), []

@@ -98,7 +98,7 @@ def test_who_has_nothing_to_tell_reports_nothing(report: str, record: tuple[int,
     assert clipped.values[0, -1] == 1
 
 
-@pytest.mark.wide_at("laplace-*")
+@pytest.mark.wide
 @pytest.mark.parametrize(("report", "epsilon"), [("signed-subset", 2.0), ("laplace", 10.0)])
 def test_estimates_are_right_up_to_the_stated_variance(report: str, epsilon: float) -> None:
     """Four cells, 20 runs of 4000 users: at most 5 standard deviations, mean square .6 to 1.6."""
@@ -180,6 +180,7 @@ def test_an_absent_arm_is_replaced_and_tells_nothing() -> None:
     assert agent.users == 500 and run.regret[-1] >= 0
 
 
+@pytest.mark.wide
 def test_users_by_counts_and_blocks_have_the_law_of_reports() -> None:
     """2000 sums of 60 users in two cells: mean and covariance, five standard errors."""
     agent = agent_of(epsilon=0.5)

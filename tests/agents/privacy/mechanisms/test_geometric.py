@@ -23,6 +23,7 @@ def law(rate: float) -> np.ndarray:
     return np.append(weights / whole, 1 - weights.sum() / whole)
 
 
+@pytest.mark.wide_at("rate1")
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 3)])
 def test_integers_have_the_stated_law(rate: Fraction) -> None:
     """A chi-square test at 1e-4 accepts the law, and rejects two thirds and three halves of the scale."""

@@ -54,6 +54,7 @@ def columns_of(path: Path) -> dict[str, list[str]]:
     return {name: [row[at] for row in rows] for at, name in enumerate(header)}
 
 
+@pytest.mark.wide_at("email")
 @pytest.mark.parametrize("name", PRINTED_D)
 def test_there_are_as_many_features_as_in_table_1(name: str, tmp_path: Path) -> None:
     found = prepare(name, written(name, tmp_path))

@@ -1,0 +1,59 @@
+"""Regret where an arm comes and another goes every 2500 users, over that of an agent made anew at each change.
+
+    python benchmarks/arms.py > docs/measured/arms.csv
+
+Of 15 arms 8 are there at a time, by a public calendar; 20,000 users come, and epsilon is 1.
+"""
+
+import os
+
+os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
+
+import csv
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from privbandit_agents import make, play
+from privbandit_agents.zoo.entries import AGENTS
+from privbandit_agents.zoo.registry import field_names
+
+USERS, EVERY, THERE, SEEDS = 20_000, 2500, 8, 2
+CALENDAR = {start: list(range(start // EVERY, start // EVERY + THERE)) for start in range(0, USERS, EVERY)}
+WORLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "Linear-v0": ({"n_arms": 15, "dim": 5}, ("linucb", "jdp-linucb", "ldp-greedy")),
+    "Clicks-v0": ({"n_arms": 15, "dim": 3}, ("linucb", "jdp-linucb", "jdp-glm")),
+    "Bandit-v0": ({"n_arms": 15}, ("linucb", "ucb1")),
+}
+
+
+def regret(name: str, world: str, seed: int, users: int) -> float:
+    """Return the regret over all users of agents that are made anew after so many users."""
+    settings = WORLDS[world][0]
+    env = gym.make(f"privbandit/{world}", horizon=users, available=CALENDAR, **settings)
+    chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
+    regrets = list[float]()
+    for start in range(0, USERS, users):  # the stream of users goes on
+        agent = make(name, env, seed=1000 * seed + start, **chosen)
+        regrets.append(play(env, agent, users, seed=None if start else seed, checkpoints=[users]).regret[-1])
+    return sum(regrets)
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["world", "agent", "made anew", "goes on", "goes on over made anew"])
+    for world, (_, names) in WORLDS.items():
+        for name in names:
+            anew, on = (
+                np.mean([regret(name, world, seed, users) for seed in range(SEEDS)]) for users in (EVERY, USERS)
+            )
+            table.writerow([world, name, f"{anew:.0f}", f"{on:.0f}", f"{on / anew:.2f}"])
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

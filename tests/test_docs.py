@@ -140,7 +140,8 @@ def test_every_command_of_the_documentation_is_understood(page: str, command: st
         return
     given = parsed(verb, arguments)
     here = {*AGENTS, *TARGETS, "mine:mine", "acme-local", "acme-counts", "acme-joint", *OWN}
-    assert {*(given.get("agent") or ())} <= here
+    agents = given.get("agent") or ()
+    assert {agents} <= here if isinstance(agents, str) else {*agents} <= here
     if verb in ("audit", "show"):
         assert given["name"] in here | {"NAME"} | {short(id) for id in ENV_IDS}
     if verb in ("sweep", "reproduce"):

@@ -291,9 +291,9 @@ def laid_out(sheet: Sheet, table: "pl.DataFrame", names: Sequence[str]) -> tuple
         found[who, which] = values
         return found
 
-    columns = [sum(table[part].to_numpy() for part in name.split("+")) for name in names]
-    columns = [spread(column) for column in columns]
-    return columns, spread(table[sheet.chosen].to_numpy()) > 0, spread(np.ones(len(who), bool))
+    sums = [np.sum([table[part].to_numpy() for part in name.split("+")], axis=0) for name in names]
+    chosen, present = spread(table[sheet.chosen].to_numpy()) > 0, spread(np.ones(len(who), bool))
+    return [spread(column) for column in sums], chosen, present
 
 
 def numeric(column: Any) -> Iterator[Any]:

@@ -155,9 +155,10 @@ class AssortmentProblem(Problem):
         return self._priced(contexts, rng)
 
     def rows(self, start: int, n: int, rng: Generator) -> NDArray[np.int64]:
+        assert self.n_rows is not None
         if self.population == WITH:
             return rng.integers(self.n_rows, size=n)
-        return rows_in_turn(self.n_rows or 0, start, n, rng, self.population)
+        return rows_in_turn(self.n_rows, start, n, rng, self.population)
 
     def records_of(self, rows: Array, rng: Generator) -> Array:
         """Return the contexts of users who are these rows."""

@@ -41,6 +41,7 @@ SPREADS = {
 """Variance of a user's term in closed form, rewards being +-1; that of dr with the exact model."""
 
 
+@pytest.mark.wide_at("ips", "snips")
 @pytest.mark.parametrize("estimator", [ips, snips, dr])
 def test_estimates_and_errors_are_those_of_closed_forms(estimator: Any) -> None:
     rng = np.random.default_rng(1)
@@ -114,6 +115,7 @@ def test_the_interval_of_one_arm_is_exact(clicks: int, rows: int) -> None:
         )
 
 
+@pytest.mark.wide
 def test_snips_covers_where_few_users_have_most_of_the_weight() -> None:
     """100 users, of whom about ten have nine tenths of the weight; the first-order interval covers 87 %."""
     rng, covered = np.random.default_rng(9), 0

@@ -198,6 +198,7 @@ CRAFTS: list[Callable[[dict[str, Any], dict[str, Any]], Any]] = [
 ]
 
 
+@pytest.mark.wide_at("*-epsilon-greedy", "*-newton-mnl", "*-lpct")
 @pytest.mark.parametrize("name", ["jdp-linucb", "ldp-greedy", "epsilon-greedy", "newton-mnl", "lpct"])
 @pytest.mark.parametrize("craft", range(len(CRAFTS)))
 def test_a_crafted_file_is_a_value_error_or_what_it_was(name: str, craft: int, tmp_path: Path) -> None:

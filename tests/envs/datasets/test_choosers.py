@@ -155,7 +155,8 @@ SLOW = pytest.mark.slow
 @SLOW
 def test_published_models_are_found() -> None:
     """Of mlogit's pages: Canada without buses, and electricity."""
-    packaged.get("mode-canada"), packaged.get("electricity")
+    for name in ("mode-canada", "electricity"):
+        packaged.get(name)
     raw = packaged.there("mode-canada").filter((pl.col("noalt") == 4) & (pl.col("alt") != "bus"))
     raw = raw.filter(pl.col("choice").sum().over("case") == 1)
     canada = travellers(packaged.SHEETS["mode-canada"], raw)

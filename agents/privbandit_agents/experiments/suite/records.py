@@ -153,13 +153,14 @@ def own_references(version: str) -> dict[str, Record]:
 def kept_of(record: Record, tasks: Mapping[str, Task]) -> Record:
     """Return a record of some tasks alone."""
     parts = {part: getattr(record, part) for part in BY_TASK}
-    return replace(record, **{part: {k: v for k, v in by.items() if k in tasks} for part, by in parts.items()})
+    kept: JSON = {part: {k: v for k, v in by.items() if k in tasks} for part, by in parts.items()}
+    return replace(record, **kept)
 
 
 def joined(one: Record, other: Record) -> Record:
     """Return a record of the tasks of both."""
-    notion = one.notion if one.regrets else other.notion
-    return replace(one, notion=notion, **{part: {**getattr(one, part), **getattr(other, part)} for part in BY_TASK})
+    parts: JSON = {part: {**getattr(one, part), **getattr(other, part)} for part in BY_TASK}
+    return replace(one, notion=one.notion if one.regrets else other.notion, **parts)
 
 
 def made_when(version: str = VERSION) -> JSON:

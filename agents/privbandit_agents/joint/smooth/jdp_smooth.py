@@ -155,11 +155,10 @@ class JDPSmooth(SummedRecords[Config]):
         return np.asarray(whole)
 
     def covariance(self) -> Array:
-        """Return the prior covariance of f - 1/2 at the middles of cells, shape (cells, cells)."""
+        """Return the prior covariance of f - 1/2, or of one of its parts, at the middles of cells: all are alike."""
         middles = (np.arange(self.along) + 0.5) / self.along
         if self.parts > 1:
-            one = self.kernel(np.repeat(middles[:, None], self.parts, axis=1))[:, : self.along]
-            return np.kron(np.eye(self.parts), one)
+            return self.kernel(np.repeat(middles[:, None], self.parts, axis=1))[:, : self.along]
         grid = np.meshgrid(*[middles] * self.context_shape[0], indexing="ij")
         return self.kernel(np.stack([axis.ravel() for axis in reversed(grid)], axis=-1))
 
@@ -169,24 +168,63 @@ class JDPSmooth(SummedRecords[Config]):
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         """Return the weights of the kernel and the variances of f - 1/2, shape (cells, 2, K), given the noisy sums."""
         noisy, sigma = noisy.reshape(self.models, -1, 2) * self.parts**0.5, sigma * self.parts**0.5
-        return np.stack([self.posterior(2 * part[:, 0], part[:, 1], sigma) for part in noisy], axis=2)
-
-    def posterior(self, counts: Array, sums: Array, sigma: float) -> Array:
-        """Return an arm's weights of the kernel at the middles of cells, and variances there, shape (cells, 2)."""
-        counts = np.maximum(counts, 0.0)
+        counts, sums = np.maximum(2 * noisy[..., 0], 0.0), noisy[..., 1]
         root = np.sqrt(counts / 4 + 1.5 * sigma**2 + 1e-9)
-        seen = np.diag(counts)
-        if self.parts > 1:  # users of a cell are spread over the other features' cells
-            by_part = counts.reshape(self.parts, self.along)
-            share = (by_part / np.maximum(by_part.sum(axis=1, keepdims=True), 1e-9)).ravel()
-            own = np.kron(np.eye(self.parts), np.ones((self.along, self.along)))
-            seen = seen + np.outer(counts, share) * (1 - own)
-        seen = seen / root[:, None]
-        shared = self.prior @ seen.T
-        factor = cho_factor(seen @ shared + np.eye(len(counts)), lower=True)
-        weights = seen.T @ cho_solve(factor, sums / root)
+        if self.parts > 1:
+            return self.additive(*(one.reshape(-1, self.parts, self.along) for one in (counts, root, sums / root)))
+        found = [self.posterior(*arm) for arm in zip(counts, root, sums / root, strict=True)]
+        return np.stack(found, axis=2)
+
+    def posterior(self, counts: Array, root: Array, seen: Array) -> Array:
+        """Return an arm's weights of the kernel at the middles of cells, and variances there, shape (cells, 2).
+
+        Args:
+            counts: of users, shape (cells,).
+            root: standard deviations of the noise of the sums.
+            seen: the sums over these.
+        """
+        times = np.diag(counts / root)
+        shared = self.prior @ times.T
+        factor = cho_factor(times @ shared + np.eye(len(counts)), lower=True)
+        weights = times.T @ cho_solve(factor, seen)
         spread = np.diagonal(self.prior) - np.einsum("ij,ji->i", shared, cho_solve(factor, shared.T))
         return np.stack([weights, np.maximum(spread, 0.0)], axis=1)
+
+    def additive(self, counts: Array, root: Array, seen: Array) -> Array:
+        """Return the same of all arms where f is a sum over parts, shape (cells, 2, K).
+
+        Users of a cell are spread over the other parts' cells by their shares s. So observations see A = B + c s' of f
+        at the cells, B by blocks of parts, and c the counts over ``root``. Their covariance A P A' + I is one by
+        blocks, D, and two vectors b = B P s and c: D + b c' + c b' + (s' P s) c c'. No matrix of all cells is solved.
+
+        Args:
+            counts: of users, shape (K, parts, cells of a part).
+            root: standard deviations of the noise of the sums.
+            seen: the sums over these.
+        """
+        c, share = counts / root, counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-9)
+        own = c[..., None] * (np.eye(self.along) - share[:, :, None, :])  # B
+        shared = self.prior @ own.swapaxes(2, 3)  # P B'
+        behind = share @ self.prior  # P s
+        blocks, b = own @ shared + np.eye(self.along), (own @ behind[..., None])[..., 0]
+        both = np.stack([b, c], axis=3)
+        solved = np.linalg.solve(blocks, np.concatenate([shared.swapaxes(2, 3), both, seen[..., None]], axis=3))
+        by_block, by_both, by_seen = solved[..., : self.along], solved[..., self.along : -1], solved[..., -1]
+        # the two vectors, by Woodbury's identity
+        core = np.zeros((len(counts), 2, 2))
+        core[:, 0, 0], core[:, 0, 1], core[:, 1, 0] = -(share * behind).sum(axis=(1, 2)), 1.0, 1.0
+        core = np.linalg.inv(core + np.einsum("kpau,kpav->kuv", both, by_both))
+        along = np.einsum("kuv,kpav,kpa->ku", core, both, by_seen)
+        answer = by_seen - np.einsum("kpau,ku->kpa", by_both, along)
+        weights = np.einsum("kpab,kpa->kpb", own, answer) + share * (c * answer).sum(axis=(1, 2), keepdims=True)
+        # variances: rows of P A' are those of P B', and P s times c'
+        crossed = np.einsum("kpa,kpau->ku", c, by_both)
+        rows = shared @ by_both + behind[..., None] * crossed[:, None, None]
+        spread = np.diagonal(self.prior) - np.einsum("kpab,kpba->kpa", shared, by_block)
+        spread -= behind * (2 * (shared @ by_both)[..., 1] + behind * crossed[:, None, None, 1])
+        spread += np.einsum("kpau,kuv,kpav->kpa", rows, core, rows)
+        found = np.stack([weights, np.maximum(spread, 0.0)], axis=1)
+        return found.reshape(len(counts), 2, -1).transpose(2, 1, 0)
 
     def select_action(self, context: Array) -> Action:
         """Return argmax of the mean at the context and c times the standard deviation of its cell."""

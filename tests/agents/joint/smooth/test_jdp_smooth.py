@@ -97,3 +97,23 @@ def test_one_by_one_and_in_blocks_the_release_is_the_same() -> None:
         one.update(*row)
     assert (one.release == many.release).all()  # type: ignore[attr-defined]
     assert np.array_equal(one.select_action(x), many.select_action(x))
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3, 40.0])
+def test_parts_that_add_up_are_learned_as_if_all_cells_were_solved_at_once(sigma: float) -> None:
+    agent: Any = make("jdp-smooth", world(4), seed=0)
+    rng, size = np.random.default_rng(3), agent.parts * agent.along
+    noisy = rng.uniform(-2, 200, (agent.models, size, 2))
+    noisy[0, :7] = 0.0  # a part and more of which nobody is known
+    noisy[1, agent.along :, 0] = -1.0
+    found = agent.learned(noisy.ravel() / agent.parts**0.5, sigma / agent.parts**0.5, 1000)
+    prior, own = (np.kron(np.eye(agent.parts), one) for one in (agent.prior, np.ones((agent.along, agent.along))))
+    for arm, part in enumerate(noisy):
+        counts = np.maximum(2 * part[:, 0], 0.0)
+        root = np.sqrt(counts / 4 + 1.5 * sigma**2 + 1e-9)
+        by_part = counts.reshape(agent.parts, agent.along)
+        share = (by_part / np.maximum(by_part.sum(axis=1, keepdims=True), 1e-9)).ravel()
+        seen = (np.diag(counts) + np.outer(counts, share) * (1 - own)) / root[:, None]
+        gain = prior @ seen.T @ np.linalg.inv(seen @ prior @ seen.T + np.eye(size))
+        np.testing.assert_allclose(prior @ found[:, 0, arm], gain @ (part[:, 1] / root), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found[:, 1, arm], np.diagonal(prior - gain @ seen @ prior), rtol=0, atol=1e-8)

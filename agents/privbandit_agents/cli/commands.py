@@ -174,7 +174,6 @@ def log_users(given: Namespace) -> int:
 
 
 def cost_of(given: Namespace) -> int:
-    from privbandit_agents.cli.cost import cost
     from privbandit_agents.experiments.store.locks import only_one
     from privbandit_agents.logs.record import Log
 
@@ -190,6 +189,8 @@ def cost_of(given: Namespace) -> int:
     )
     with usage_errors("cost"):
         log = Log.from_table(given.file, **roles_of(given), features=features, schema=given.schema, items=given.items)
+    from privbandit_agents.cli.cost import cost  # takes seconds, so that a table that cannot be read is refused before
+
     engine, title = engine_of(given), f"What privacy would cost: {given.file.name}"
     with only_one(folder, "cost"):
         found = cost(

@@ -33,10 +33,11 @@ def load_results(folder: str | Path, final: bool = False) -> pl.DataFrame:
         A polars table, one row per trial and checkpoint (``.to_pandas()`` with the extra ``pandas``). ``env_id`` and
         ``agent`` are names; ``label`` is the agent with the settings that this folder's trials gave it. ``notion``,
         ``epsilon``, ``delta`` and ``rho`` are its promise, null where it promised no such number. ``horizon`` and
-        ``checkpoint`` are numbers of users, ``regret`` and ``reward`` cumulative, ``seconds`` the whole trial's.
-        ``env`` is the id with the keyword arguments that are not defaults, and ``config`` the canonical JSON of the
-        agent's settings that are not. ``env.KEY`` and ``agent.KEY`` have every setting, also the defaults: null where
-        there is no such setting; NaN, or ``"None"`` among texts, where it is None.
+        ``checkpoint`` are numbers of users, ``regret`` and ``reward`` cumulative, ``static`` is regret against the best
+        fixed policy in worlds that change, ``seconds`` the whole trial's. ``env`` is the id with the keyword arguments
+        that are not defaults, and ``config`` the canonical JSON of the agent's settings that are not. ``env.KEY`` and
+        ``agent.KEY`` have every setting, also the defaults: null where there is no such setting; NaN, or ``"None"``
+        among texts, where it is None.
 
     Raises:
         FileNotFoundError: the folder has no results of trials.

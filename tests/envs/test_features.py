@@ -29,7 +29,7 @@ def world(kind: str, features: Any, **more: Any) -> Any:
     return gym.make(env_id, horizon=600, features=features, **given, **more).unwrapped
 
 
-@pytest.mark.parametrize("features", [*KINDS, squares], ids=str)
+@pytest.mark.parametrize("features", [*KINDS, squares], ids=[*KINDS, "squares"])
 @pytest.mark.parametrize("kind", WORLDS)
 def test_features_lie_in_the_ball_or_the_cube(kind: str, features: Any) -> None:
     env = world(kind, features)

@@ -112,8 +112,9 @@ class UCB1(Agent[Config]):
     def _optimistic(self) -> Array:
         pulls = np.maximum(self.pulls, 1)
         index = self.sums / pulls + np.sqrt(self.config.width * math.log(self.users + 1) / pulls)
-        index[self.pulls == 0] = math.inf  # those that nobody was given are ahead of all others
-        index[~masks_for(self, None, ())] = -math.inf
+        most = 1e300
+        index[self.pulls == 0] = most  # those that nobody was given are ahead of all others
+        index[~masks_for(self, None, ())] = -most
         return np.asarray(index)
 
     def predict(self, contexts: Array) -> Array:

@@ -49,7 +49,7 @@ def test_each_command_works_as_printed(kind: str, python: Run, tmp_path: Path) -
     for command in commands(kind, "mine", tmp_path):
         done = follow(python, tmp_path, command)
         assert done.returncode == 0 and "Traceback" not in done.stderr, f"{command}: {done.stderr}"
-    picture = "mine-correct.png" if kind == "audit" else "regret.png"
+    picture = {"audit": "mine-correct.png", "experiment": "regret-by-epsilon.png"}.get(kind, "regret.png")
     assert (tmp_path / "runs" / "mine" / picture).stat().st_size > 10_000
     assert bool(list((tmp_path / "runs" / "mine").glob("*correct.png"))) == ("-" in kind or kind == "audit")
 

@@ -118,7 +118,7 @@ def test_everything_is_reached_by_keys(browser: Any, address: str) -> None:
 
 
 def test_ten_thousand_trials_open_nearly_as_fast_as_an_empty_page(browser: Any, tmp_path: Path) -> None:
-    frame = as_frame(list(sweep(160)))
+    frame = as_frame(list(sweep(170)))
     trials = frame.select("env", "label", "seed").unique().height
     write_report(frame, tmp_path / "large.html", "Large")
     draw = "vegaEmbed(document.body, {mark: 'point', data: {values: []}}).then(() => document.body.dataset.drawn = 1)"

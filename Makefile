@@ -31,7 +31,7 @@ $(VENV)-docs/.made: pyproject.toml constraints.txt | $(BIN)/python  # apart, so 
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
-demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about a minute; a first figure in seconds)
+demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about two minutes; a first figure in seconds)
 	$(BIN)/privbandit run --env privbandit/Linear-v0 --agent uniform --agent linucb --agent jdp-linucb --seeds 5 \
 	  --set dim=5 --users 20000 --out runs/first
 	$(BIN)/privbandit run demo

@@ -76,7 +76,7 @@ class Arms(Body):
 
 
 class Plan:
-    """What ``privbandit cost`` has priced: a schema, the names of arms, the rewards' range, and the agent.
+    """What ``privbandit cost`` has priced: a schema, names of arms, the rewards' range, features, and the agent.
 
     Raises:
         ValueError: bounds or levels of the schema are not public, or the budget is a person's, whom nobody names here.
@@ -91,6 +91,7 @@ class Plan:
         self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
         self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names)}
+        self.features = kept.get("features")
         self.places = np.arange(len(self.encoding.names))
 
     def take_places(self, db: sqlite3.Connection, dim: int) -> None:
@@ -165,12 +166,18 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
-        asked |= {"rewards": [self.low, self.high]}
+        asked |= {"rewards": [self.low, self.high], "features": getattr(self.plan, "features", None)}
         promised = self.keep_promise(asked)
         if self.plan is not None:
             self.plan.take_places(self.db, dim)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
-        env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon)  # it has the spaces
+        given: dict[str, Any] = {"n_arms": self.arms, "dim": dim, "horizon": self.horizon}
+        # environments that have the spaces; numbers of a schema lie in [0, 1]
+        if self.plan is None:
+            env = gym.make("privbandit/Clicks-v0", **given)
+        else:
+            env = gym.make("privbandit/Smooth-v0", features=self.plan.features, **given)
+        self.dim, self.map = dim, env.unwrapped.features  # type: ignore[attr-defined]
         *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
         self.learned = self.saved = records_in(newest) if newest else 0
         self.recovering = True  # entries that stand may be met again
@@ -372,7 +379,8 @@ def service(curator: Curator) -> FastAPI:
             try:
                 if user.row is None:
                     raise ValueError("row: the cells of a row, by column, belong here.")
-                x = curator.plan.context(user.row, len(curator.nobody))
+                x = curator.plan.context(user.row, curator.dim)
+                x = x if curator.map is None else curator.map(x)
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
         if local or x.shape != curator.nobody.shape:

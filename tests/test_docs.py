@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 NAMED = ("tutorials/private-agents.md", "tutorials/environment.md", "howto/add.md")
 TEXT = "".join((DOCS / page).read_text() for page in NAMED)
 SHOWN = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
-FILES = SHOWN | {path.name: path.read_text() for path in sorted((DOCS.parent / "examples" / "agents").glob("*.py"))}
+FILES = SHOWN | {path.name: path.read_text() for path in sorted((DOCS.parent / "examples" / "additions").glob("*.py"))}
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
 

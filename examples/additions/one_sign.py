@@ -49,7 +49,7 @@ class OneSignMoment(SummedReports[Config]):
 
     Config = Config
     plays = staticmethod(arms_with_features)
-    proof = "examples/agents/one_sign.py"
+    proof = "examples/additions/one_sign.py"
 
     def begin(self):
         self.direction = np.zeros(self.context_shape[1])

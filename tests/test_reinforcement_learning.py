@@ -18,7 +18,10 @@ from privbandit_envs import ENV_IDS
 TEXT = (Path(__file__).parents[1] / "docs" / "reinforcement-learning.md").read_text()
 BLOCKS = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
 COMMANDS = re.findall(r"```\n(python .*?)\n```", TEXT)
-FIXED = [(id, id.replace("-fixed", "")) for id in gym.registry if re.fullmatch(r"privbandit/\w+-fixed-v0", id)]
+FIXED = [
+    (id, id.replace("-fixed", "")) for id in gym.registry if re.fullmatch(r"privbandit/(?!Bandit)\w+-fixed-v0", id)
+]
+"""All but that of Bandit-v0, whose users show nothing."""
 
 
 def test_every_block_is_a_program_with_a_name() -> None:
@@ -56,8 +59,7 @@ def test_a_command_runs(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fixed", "plain"), FIXED)
 def test_a_fixed_id_has_one_world_and_other_users_for_other_seeds(fixed: str, plain: str) -> None:
-    assert plain in ENV_IDS and fixed not in ENV_IDS and len(FIXED) == 4
-    assert all(re.search(rf"\b{id.split('/')[1].partition('-')[0]}\b", TEXT) for id, _ in FIXED)
+    assert plain in ENV_IDS and fixed not in ENV_IDS and len(FIXED) == len(ENV_IDS) - 1
     envs: list[Any] = [
         gym.make(fixed),
         gym.make(fixed),

@@ -45,9 +45,10 @@ def test_exact_losses_are_within_the_promise_in_every_regime(law: str, name: str
 @pytest.mark.wide_at("fixed-*", "growing-*", "delayed-*", "lost-[ajp]*", "lost-ldp-clicks", "lost-shuffle-glm")
 def test_an_audit_refutes_no_promise_in_any_regime(law: str, name: str) -> None:
     """One audit in a thousand accuses an honest agent."""
+    played: list[Any]
     asked = {"epsilon": 1.0, "feedback": LAWS[law]}
     if name == "jdp-linucb":  # whose own games are played with epochs of one user
-        played: list[Any] = [JointGame(name, asked | {"horizon": 2048}, None, "quick")]  # with users before the target
+        played = [JointGame(name, asked | {"horizon": 2048}, None, "quick")]  # with users before the target
     else:
         played = games(name, 1.0, effort="quick", config=asked)
     for game in played:

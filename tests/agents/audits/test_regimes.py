@@ -1,5 +1,7 @@
 """Agents that were told when feedback comes: exact replay, exact twins, and quick audits of the default ones."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from privbandit_agents.audits.games.joint import JointGame

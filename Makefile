@@ -52,7 +52,7 @@ test-browser: $(VENV)/.dev  ## look at the report page, TensorBoard and the buil
 CLIENTS := coba contextualbandits mabwiser vowpalwabbit bayesianbandits sb3-contrib seaborn wandb optuna
 OWN := -m pip install --quiet --disable-pip-version-check
 
-test-clients: $(BIN)/python  ## run docs/clients.md with the libraries that it names, in an environment of their own
+test-clients: $(BIN)/python  ## run examples/clients with the libraries that docs/clients.md names, in an environment of their own
 	$(PYTHON) -m venv $(VENV)-clients
 	$(VENV)-clients/bin/python $(OWN) -c constraints.txt -e ".[bench,data,pandas]" pytest pytest-timeout hypothesis
 	for client in $(CLIENTS); do $(VENV)-clients/bin/python $(OWN) -c constraints.txt $$client \

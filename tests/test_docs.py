@@ -25,7 +25,8 @@ OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_
 DOCS = Path(__file__).parents[1] / "docs"
 NAMED = ("tutorials/private-agents.md", "tutorials/environment.md", "howto/add.md")
 TEXT = "".join((DOCS / page).read_text() for page in NAMED)
-FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
+SHOWN = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
+FILES = SHOWN | {path.name: path.read_text() for path in sorted((DOCS.parent / "examples" / "additions").glob("*.py"))}
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
 
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_block_is_a_file_with_a_name() -> None:
-    assert len(FILES) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
+    assert len(SHOWN) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> No
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
 
 
-@pytest.mark.wide_at("try_coupons.py", "try_batched_moment.py", "try_counted_moment.py")
+@pytest.mark.wide_at("coupons.py", "try_batched_moment.py", "counted_moment.py")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_runs(inside: None, name: str) -> None:
     """With warnings as errors, as in all tests."""
@@ -201,14 +202,9 @@ def test_no_table_has_the_rows_of_another_or_a_row_as_its_head() -> None:
     assert [path.name for path in paths if tuple(rows_of(path)[0]) in bodies] == []
 
 
-PARTS = (
-    "**Setting.**",
-    "## Claim",
-    "## Proof",
-    "## Edge cases",
-    "## What the audit sees, and does not",
-    "## Reference",
-)
+PARTS = ("**Setting.**", "## Claim", "## Proof", "## Reference")
+SOME = ("## Edge cases", "## Audit")
+"""Parts of pages that have something of their own to say: the index has what is true of all."""
 GENERAL = {"index", "definitions", "arithmetic", "auditing", "keys", "published-calibrations"}
 
 
@@ -217,8 +213,9 @@ def test_every_proof_has_its_parts_in_order() -> None:
     assert len(pages) >= 17
     for page in pages:
         text = page.read_text()
-        places = [text.find(f"\n{part}") for part in PARTS]
-        assert -1 not in places and places == sorted(places), f"{page.name}: {dict(zip(PARTS, places, strict=True))}"
+        parts = [*PARTS[:3], *(part for part in SOME if f"\n{part}\n" in text), PARTS[3]]
+        places = [text.find(f"\n{part}") for part in parts]
+        assert -1 not in places and places == sorted(places), f"{page.name}: {dict(zip(parts, places, strict=True))}"
 
 
 def test_every_row_of_a_table_of_proofs_has_as_many_cells_as_its_head() -> None:

@@ -134,7 +134,7 @@ def live(folder: Path, place: int) -> None:
     sys.path.insert(0, str(SERVICE))
     curators = importlib.import_module("curator")
     dying = dies(curators, place)
-    curator = opened(curators, folder, horizon=DAYS * A_DAY, room=6)
+    curator = opened(curators, folder, horizon=DAYS * A_DAY, room=6, batch=A_DAY)
     number, waiting = "SELECT count(*) FROM decisions", "SELECT id FROM decisions WHERE id > ? ORDER BY id"
     while curator.learned < DAYS * A_DAY:
         nights = curator.learned // A_DAY
@@ -162,7 +162,7 @@ def test_a_year_of_nights_loses_no_record_and_pays_once(tmp_path: Path, curators
         assert child.exitcode == -signal.SIGKILL
         kills += 1
     assert kills == 20
-    curator = opened(curators, tmp_path, horizon=DAYS * A_DAY, room=6)
+    curator = opened(curators, tmp_path, horizon=DAYS * A_DAY, room=6, batch=A_DAY)
     users = DAYS * A_DAY
     records = curator.db.execute("SELECT id, decision, reward FROM records ORDER BY id").fetchall()
     assert records == [(one, one, float(one % 3 == 0)) for one in range(1, users + 1)]
@@ -174,7 +174,8 @@ def test_a_year_of_nights_loses_no_record_and_pays_once(tmp_path: Path, curators
         there = there - {CHANGES[first][1]} | {CHANGES[first][0]} if first else there
         assert {names[action] for action in actions[first * A_DAY : last * A_DAY]} <= there
     # the ledger is that of one process, record by record
-    env = curators.gym.make("privbandit/Clicks-v0", n_arms=6, dim=DIM, horizon=users)
+    nights = {"mean": A_DAY, "law": "batch"}
+    env = curators.gym.make("privbandit/Clicks-v0", n_arms=6, dim=DIM, horizon=users, feedback=nights)
     agent, paid, user = curators.make("auto-joint", env, epsilon=1.0, noise="secure"), [(0, 0)], 0
 
     def pay(publication: Any) -> Any:
@@ -444,14 +445,42 @@ def test_health_and_metrics_are_numbers_that_are_private_already(tmp_path: Path,
     }
 
 
+@pytest.mark.parametrize("name", ["jdp-linucb", "jdp-glm"])
+def test_records_in_other_batches_than_promised_cost_no_more(name: str, tmp_path: Path, curators: Any) -> None:
+    """Nights of 20 as promised, single records, and nights of 7 or 50: releases at the same records, one budget."""
+    found = []
+    for night in (20, 1, 7, 50):
+        curator = opened(curators, tmp_path / str(night), name=name, batch=20)
+        waiting: list[int] = []
+        for user in range(100):
+            waiting.append(curator.decide(context_of(user))["decision"])
+            if len(waiting) == night:
+                for decision in waiting:
+                    curator.reward(decision, float(decision % 2))
+                waiting.clear()
+        for decision in waiting:
+            curator.reward(decision, float(decision % 2))
+        ends = [row[0] for row in curator.db.execute("SELECT records FROM ledger ORDER BY records, place")]
+        found.append((ends, curator.agent.ledger.spent(), curator.agent.guarantee))
+    assert all(one == found[0] for one in found)
+    assert len(found[0][0]) > 2 and not any(end % 20 for end in found[0][0])
+
+
+def test_devices_report_one_by_one(tmp_path: Path, curators: Any) -> None:
+    with pytest.raises(ValueError, match="devices report one by one, not in batches of 20; leave the batch out"):
+        opened(curators, tmp_path, name="ldp-clicks", batch=20)
+    opened(curators, tmp_path, name="ldp-clicks").close()
+
+
 def test_a_folder_has_one_owner_and_one_promise(tmp_path: Path, curators: Any) -> None:
     first = opened(curators, tmp_path)
     with pytest.raises(ValueError, match="another curator serves"):
         opened(curators, tmp_path)
     first.close()
-    for other in ({"epsilon": 0.1}, {"name": "jdp-linucb"}, {"horizon": 1000}, {"arms": 4}, {"dim": 3}):
+    for other in ({"epsilon": 0.1}, {"name": "jdp-linucb"}, {"horizon": 1000}, {"arms": 4}, {"dim": 3}, {"batch": 9}):
         setting = {"name": "agent"}.get(*other, *other)
-        value = {"horizon": 200, "arms": ARMS, "dim": DIM, "epsilon": 1.0, "agent": "auto-joint"}[setting]
+        standing = {"horizon": 200, "arms": ARMS, "dim": DIM, "epsilon": 1.0, "agent": "auto-joint", "batch": 1}
+        value = standing[setting]
         with pytest.raises(ValueError, match=rf"promises {setting} = {value}; got {next(iter(other.values()))}"):
             opened(curators, tmp_path, **other)
     # a name that is refused leaves no promise behind

@@ -75,6 +75,7 @@ WALLS = (
         NUMBERS,
         lazily=frozenset({"sklearn", "polars", "pyarrow", "pandas"}),
     ),
+    Wall((f"{E}.datasets.tables.table",), (f"{E}.datasets", f"{E}.tables", f"{E}.validate"), NUMBERS | {"polars"}),
     Wall(
         (f"{E}.tables",),
         (f"{E}.validate", f"{E}.files", f"{E}.datasets.dataset", f"{E}.datasets.lines"),

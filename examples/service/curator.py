@@ -76,7 +76,7 @@ class Arms(Body):
 
 
 class Plan:
-    """What ``privbandit cost`` has priced: a schema, names of arms, the rewards' range, features, and the agent.
+    """What ``privbandit cost`` has priced: schema, names of arms, range of rewards, agent, batch, and features.
 
     Raises:
         ValueError: bounds or levels of the schema are not public, or the budget is a person's, whom nobody names here.
@@ -90,7 +90,7 @@ class Plan:
             raise ValueError(f"the budget of {path} is for a {first['unit']}; this service knows visits alone.")
         self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
-        self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names)}
+        self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names), "batch": kept.get("batch", 1)}
         self.features = kept.get("features")
         self.places = np.arange(len(self.encoding.names))
 
@@ -139,6 +139,7 @@ class Curator:
         plan: Plan | None = None,
         room: int | None = None,
         columns: int | None = None,
+        batch: int = 1,
     ):
         self.names = [str(arm) for arm in range(arms)] if plan is None else [*plan.names]
         self.plan, (self.low, self.high) = plan, (0.0, 1.0) if plan is None else plan.range
@@ -153,12 +154,12 @@ class Curator:
         except Timeout:
             raise ValueError(f"another curator serves {folder}; stop it first, or name another folder.") from None
         try:
-            self.open(name, epsilon, max(dim, columns or 0))
+            self.open(name, epsilon, max(dim, columns or 0), batch)
         except BaseException:
             self.owner.release()
             raise
 
-    def open(self, name: str, epsilon: float, dim: int) -> None:
+    def open(self, name: str, epsilon: float, dim: int, batch: int) -> None:
         """Take up what the folder holds, or begin."""
         # every commit is on disk before it returns
         self.db = sqlite3.connect(self.folder / "curator.db", check_same_thread=False, isolation_level=None)
@@ -166,16 +167,16 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
-        asked |= {"rewards": [self.low, self.high], "features": getattr(self.plan, "features", None)}
+        asked |= {"rewards": [self.low, self.high], "batch": batch, "features": getattr(self.plan, "features", None)}
         promised = self.keep_promise(asked)
         if self.plan is not None:
             self.plan.take_places(self.db, dim)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
         given: dict[str, Any] = {"n_arms": self.arms, "dim": dim, "horizon": self.horizon}
-        # environments that have the spaces; numbers of a schema lie in [0, 1]
+        given |= {"feedback": {"mean": batch, "law": "batch"}} if batch != 1 else {}
         if self.plan is None:
             env = gym.make("privbandit/Clicks-v0", **given)
-        else:
+        else:  # spaces and feedback of the priced world
             env = gym.make("privbandit/Smooth-v0", features=self.plan.features, **given)
         self.dim, self.map = dim, env.unwrapped.features  # type: ignore[attr-defined]
         *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
@@ -185,6 +186,8 @@ class Curator:
             self.agent: Any = load(newest, env)
         else:
             self.agent = make(name, env, epsilon=epsilon, horizon=self.horizon, noise="secure")
+            if batch != 1 and isinstance(self.agent, LocalAgent):
+                raise ValueError(f"devices report one by one, not in batches of {batch}; leave the batch out.")
             if self.arms > len(self.names):
                 self.agent.add_arms(self.names)
             if not promised:
@@ -471,6 +474,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--shadow", action="store_true", help="Act uniformly, log what the agent wanted, and learn.")
     parser.add_argument("--columns", type=int, help="How many features will ever come, if more than today.")
+    parser.add_argument("--batch", type=int, default=1, help="How many records come together, as every night.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     asked = vars(parser.parse_args())

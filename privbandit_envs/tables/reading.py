@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -108,6 +109,11 @@ class Text:
         with opened(self.content) as file:
             for _ in table_rows(file, self.where, delimiter=self.mark):
                 pass
+
+    def line(self, row: int) -> int:
+        """Return the number of the line in which a row begins; the first row is 0."""
+        with opened(self.content) as file:
+            return next(islice(table_rows(file, self.where, delimiter=self.mark), row + 1, None))[0]
 
 
 def without_blanks(frame: pl.LazyFrame) -> pl.LazyFrame:

@@ -1,4 +1,4 @@
-"""The page on other libraries runs as it stands, each block where its library is installed."""
+"""The programs of examples/clients run as they stand, each where its library is installed."""
 
 import re
 import subprocess
@@ -15,13 +15,14 @@ from privbandit_agents import ForeignAgent, make, play, save
 
 import privbandit_envs  # noqa: F401  (registers the environments)
 
-PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
-FILES = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE.read_text(), flags=re.DOTALL))
+ROOT = Path(__file__).parents[2]
+FILES = {path.name: path.read_text() for path in sorted((ROOT / "examples" / "clients").glob("*.py"))}
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_every_block_is_a_file() -> None:
-    assert len(FILES) == PAGE.read_text().count("```python\n") >= 10
+def test_the_page_names_every_file() -> None:
+    named = re.findall(r"`(with_\w+\.py)`", (ROOT / "docs" / "clients.md").read_text())
+    assert sorted(named) == [*FILES] and len(FILES) >= 10
 
 
 @pytest.mark.slow

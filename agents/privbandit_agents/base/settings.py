@@ -153,6 +153,12 @@ class LateSettings(Settings):
         if self.feedback is not None:
             object.__setattr__(self, "feedback", Delay.of(self.feedback))
 
+    @property
+    def batches(self) -> Delay | None:
+        """The promise, if it is of batches; None if the first visits of people count, which no promise is about."""
+        follows = self.feedback is not None and self.feedback.batches and getattr(self, "people", None) is None
+        return self.feedback if follows else None
+
 
 @cache
 def ranges(config_class: type) -> tuple[tuple[str, bool, Range], ...]:

@@ -17,9 +17,9 @@ from privbandit_agents.audits.registry import TARGETS, games
 from privbandit_agents.cli.listing import HOLDS, dataset_facts, why_not
 from privbandit_agents.experiments.jobs.catalogue import (
     agent_defaults,
-    env_arguments,
     env_class,
     env_defaults,
+    env_settings,
     env_spec,
     env_summary,
 )
@@ -120,7 +120,7 @@ COMMON: dict[str, tuple[Any, str]] = {
     "jumps": ((), "numbers of users, from whom on the hidden parameter is another one."),
     "drift": (0.0, "angle by which the parameter turns with every user."),
     "shifts": ({}, "from numbers of users to arguments that are others from there on."),
-    "delay": (0, "by how many users reports are late: a number, or {mean, law, missing}; in sweeps and by --set."),
+    "feedback": (None, "by how many users reports are late: a number, or {mean, law, missing}; None: they are not."),
 }
 """What every environment takes besides its own settings."""
 
@@ -137,7 +137,7 @@ def env_page(name: str) -> Page:
     unfit = {"available"} if not isinstance(env.action_space, Discrete) else set()
     unfit |= {"features"} if not isinstance(env.observation_space, Box) else set()
     unfit |= set() if getattr(problem, "hidden", ()) else {"jumps", "drift"}
-    common = {key: COMMON[key][0] for key in env_arguments(id) if key in COMMON and key not in {*own, *unfit}}
+    common = {key: COMMON[key][0] for key in env_settings(id) if key in COMMON and key not in {*own, *unfit}}
     told = {key: text for key, (_, text) in COMMON.items()}
     yield from settings(own | common, told | meanings(problem) | seeded)
     yield from prose(problem, summary=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from privbandit_agents.base.arms import ArmModels, in_blocks
 from privbandit_agents.base.guarantee import RECORD, SAME, Guarantee
-from privbandit_agents.base.settings import Budget, Count, HalfOpen01, Open01, PrivateSettings
+from privbandit_agents.base.settings import Budget, Count, HalfOpen01, LateSettings, Open01, PrivateSettings
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.base.spaces import Action, Array, Feedback, arms_or_context
 from privbandit_agents.privacy.accounting.costs import approximate
@@ -22,8 +22,8 @@ PROTECTS = f"{RECORD}, from the server and a share 1 - honest of others, if the 
 
 
 @dataclass(frozen=True)
-class BatchSettings(PrivateSettings):
-    """Settings that shuffle agents share.
+class BatchSettings(PrivateSettings, LateSettings):
+    """Settings that shuffle agents share; if feedback is promised in batches, a shuffled batch ends with one.
 
     Attributes:
         epsilon: privacy budget of every user, > 0; infinity tosses no coins.
@@ -110,12 +110,13 @@ class ShuffleBatches(ArmModels, ShuffleAgent[B]):
     @property
     def batch_size(self) -> int:
         if self.sized[0] != self.users:
-            self.sized = self.users, self.following(self.users) - self.users
+            end, promised = self.following(self.users), self.config.batches
+            self.sized = self.users, (end if promised is None else promised.release(end)) - self.users
         return self.sized[1]
 
     @abstractmethod
     def following(self, users: int) -> int:
-        """Return after how many users the batch ends that begins after ``users``; public."""
+        """Return after how many users the batch ends that begins after ``users``, or the promised one; public."""
 
     @abstractmethod
     def packed(self, features: Array, rewards: Array, models: Array | int) -> Array:

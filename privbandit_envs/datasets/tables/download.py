@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from privbandit_envs.datasets.tables.archive import is_archive
-from privbandit_envs.datasets.tables.files import opened
+from privbandit_envs.datasets.tables.files import found_in
 from privbandit_envs.datasets.tables.sources import SOURCES, Source
 from privbandit_envs.files import atomic
 
@@ -90,8 +90,8 @@ def checksums(path: Path, source: Source, by_hand: str) -> dict[str, str]:
     if not is_archive(path):
         raise ValueError(f"{source.url} is no .zip file with {' and '.join(source.files)}; {by_hand}")
     try:
-        with opened(path, source.files, source.megabytes, source.url) as files:
-            return {name: hashlib.file_digest(file, "sha256").hexdigest() for name, file in files}  # type: ignore[arg-type]
+        with found_in(path, source.files, source.megabytes, source.url) as files:
+            return {name: hashlib.sha256(content).hexdigest() for name, content in files}  # type: ignore[arg-type]
     except (ValueError, OSError) as error:
         problem = str(error).removesuffix("; get it again.").rstrip(".")
         raise ValueError(f"{problem}; {by_hand}") from error

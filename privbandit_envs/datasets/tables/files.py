@@ -1,25 +1,26 @@
 """Files of rows: CSV or ARFF, by themselves, in a folder or in an archive."""
 
+import csv
+import io
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
 from pathlib import Path
-from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from privbandit_envs.datasets.lines import Row, check_width, csv_rows, text_lines
+from privbandit_envs.datasets.lines import text_lines
 from privbandit_envs.datasets.tables.archive import archive_of, is_archive, packed, the_one
+from privbandit_envs.tables.reading import Text, of_csv, opened
 from privbandit_envs.validate import shown
 
 GENERATED = "generated sample"
 """A column, or a word in a comment, by which a generated file is known."""
-Found = Iterator[tuple[str, IO[bytes]]]  # files by name, one open at a time
+Found = Iterator[tuple[str, Path | bytes]]  # files by name, each where it is or what is in it
 
 
 @contextmanager
-def opened(path: Path, files: Sequence[str], megabytes: int, called: str) -> Iterator[Found]:
-    """Open files of a folder, of an archive, or the path itself if it is the only one.
+def found_in(path: Path, files: Sequence[str], megabytes: int, called: str) -> Iterator[Found]:
+    """Find files in a folder or an archive, or take the path itself if it is the only one.
 
     Args:
         path: the file, folder or archive.
@@ -49,16 +50,13 @@ def opened(path: Path, files: Sequence[str], megabytes: int, called: str) -> Ite
 
 def plain(files: Mapping[str, Path], megabytes: int, called: str) -> Found:
     check_size([path.stat().st_size for path in files.values()], megabytes, called)
-    for name, path in files.items():
-        with path.open("rb") as file:
-            yield name, file
+    yield from files.items()
 
 
 def unpacked(archive: ZipFile, files: Mapping[str, ZipInfo], megabytes: int, called: str) -> Found:
     check_size([entry.file_size for entry in files.values()], megabytes, called)  # no more than that is ever unpacked
     for name, entry in files.items():
-        with archive.open(entry) as file:
-            yield name, file
+        yield name, archive.read(entry)
 
 
 def check_size(sizes: Sequence[int], megabytes: int, called: str) -> None:
@@ -70,41 +68,44 @@ def check_size(sizes: Sequence[int], megabytes: int, called: str) -> None:
         )
 
 
-def parsed(file: IO[bytes], name: str, where: str, header: Sequence[str]) -> tuple[list[str], Iterator[Row], bool]:
-    """Return the names of the columns, the rows below them with their lines, and whether a comment marks a sample."""
-    lines = text_lines(file, where)
+def parsed(content: Path | bytes, name: str, where: str, header: Sequence[str]) -> tuple[Text, bool]:
+    """Return a file as a CSV file with a header, and whether it is marked as a sample."""
+    names, mark, start = list(header), "|", 0
     if name.endswith(".arff") and not where.casefold().endswith(".csv"):
-        return arff(lines, where)
-    rows = csv_rows(lines, where, spaces=True)
-    if not header:
-        _, names = next(rows, (1, []))
-        if len(names) < 2:
-            raise ValueError(f"{where}: the first line must name the columns; got {shown(','.join(names))}.")
-        return names, rows, False
-    first = list(islice(rows, 1))
-    marked = any(cells[0].startswith("|") and GENERATED in cells[0] for _, cells in first)
-    return list(header), (row for row in chain(first, rows) if not row[1][0].startswith("|")), marked
+        with opened(content) as file:
+            lines = list(text_lines(file, where))
+        names, start = arff(lines, where)
+        mark = "%"
+    elif not header:
+        text = of_csv(content, where)
+        if len(text.names) < 2:
+            raise ValueError(f"{where}: the first line must name the columns; got {shown(','.join(text.names))}.")
+        return text, GENERATED in text.names
+    else:
+        with opened(content) as file:
+            lines = list(text_lines(file, where))
+    first = io.StringIO()
+    csv.writer(first, lineterminator="\n").writerow(names)
+    marked = bool(lines) and lines[0].startswith(mark) and GENERATED in lines[0]
+    rows = (line for line in lines[start:] if not line.startswith(mark))
+    return of_csv((first.getvalue() + "".join(rows)).encode(), where), marked
 
 
-def arff(lines: Iterator[str], where: str) -> tuple[list[str], Iterator[Row], bool]:
-    """Read the header of an ARFF file with attributes, and rows as in a CSV file.
+def arff(lines: Sequence[str], where: str) -> tuple[list[str], int]:
+    """Return the names of the columns of an ARFF file, and at which line its rows start.
 
     Raises:
         ValueError: the header has another line than ``@relation``, ``@attribute``, ``@data``, comments and empty ones.
     """
     names: list[str] = []
-    marked = False
     for number, line in enumerate(lines, 1):
         words = line.split(maxsplit=1)
         keyword = words[0].casefold() if words else "%"
         if keyword == "@data" and names:
-            rows = csv_rows(lines, where, number + 1, spaces=True)
-            return names, (row for row in rows if not row[1][0].startswith("%")), marked
+            return names, number
         if keyword == "@attribute" and len(words) > 1:
             names.append(attribute(words[1], f"{where}, line {number}"))
-        elif keyword[0] == "%":
-            marked |= number == 1 and GENERATED in line
-        elif keyword != "@relation":
+        elif keyword[0] != "%" and keyword != "@relation":
             raise ValueError(f"{where}, line {number}: not a line of an ARFF file's header; got {shown(line.strip())}.")
     raise ValueError(f"{where}: not an ARFF file, since it has no @attribute or no @data; get it again.")
 
@@ -119,11 +120,3 @@ def attribute(text: str, where: str) -> str:
         raise ValueError(f"{where}: a quote is not closed; got {shown(text.strip())}.") from error
     assert name is not None
     return name
-
-
-def blocks(rows: Iterator[Row], width: int, where: str) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Yield blocks of rows, all of the header's width, and the line where each of them begins."""
-    while block := list(islice(rows, 2**14)):
-        for line, cells in block:
-            check_width(cells, width, where, line)
-        yield [line for line, _ in block], [cells for _, cells in block]

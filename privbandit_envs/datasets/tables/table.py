@@ -1,25 +1,26 @@
-"""Tables of text, read in blocks of rows: numbers in single precision, categories as codes."""
+"""Tables of text: numbers in single precision, categories as codes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from privbandit_envs.datasets.dataset import in_order
-from privbandit_envs.datasets.tables.files import GENERATED, blocks, opened, parsed
+from privbandit_envs.datasets.tables.files import found_in, parsed
 from privbandit_envs.datasets.tables.sources import FILE, Source
-from privbandit_envs.validate import as_number, did_you_mean, is_number, listed, shown
+from privbandit_envs.tables.reading import Text, without_blanks
+from privbandit_envs.validate import as_number, did_you_mean, listed, shown
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int32]
 Tick = Callable[[int], None]
 Choice = Callable[[list[str]], tuple[list[str], list[str]]]
 """Takes the columns of a file; returns those to read as numbers and those to read as categories."""
-MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
+MISSING = ["", "?", "na", "n/a", "nan", "null", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,57 +58,59 @@ def read(path: Path, source: Source, choice: Choice, tick: Tick = lambda rows: N
         FileNotFoundError: a file is missing.
         ValueError: a column is missing or a row malformed; the message names file, line and column.
     """
-    called = called or str(path)
-    reading = Reading(choice, source.header, tick)
-    with opened(path, source.files, source.megabytes, called) as found:
-        for name, file in found:
-            reading.add(name, file, called if path.is_file() and len(source.files) == 1 else f"{called}, {name}")
-    if not reading.rows:
+    called, parts, generated = called or str(path), list[pl.DataFrame](), False
+    numbers, categories = list[str](), list[str]()
+    with found_in(path, source.files, source.megabytes, called) as found:
+        for name, content in found:
+            where = called if path.is_file() and len(source.files) == 1 else f"{called}, {name}"
+            text, marked = parsed(content, name, where, source.header)
+            if not parts:  # the first file decides which columns all must have
+                numbers, categories = choice(text.names)
+            if len(numbers) > 10_000:
+                raise ValueError(f"{where} has {len(text.names):,} columns; no data set here has more than 10,000.")
+            parts.append(rows_of(text, numbers, categories, name))
+            generated |= marked
+            tick(sum(map(len, parts)))
+    whole = pl.concat(parts)
+    if whole.is_empty():
         raise ValueError(f"{called} has no rows; give another file.")
-    return reading.table()
+    coded = {column: codes_of(whole[column]) for column in categories}
+    return Table(
+        {column: whole[column].to_numpy() for column in numbers},
+        {column: codes for column, (codes, _) in coded.items()},
+        {column: names for column, (_, names) in coded.items()},
+        generated,
+    )
 
 
-@dataclass(eq=False)
-class Reading:
-    """The columns of a table while its files are read."""
+def rows_of(text: Text, numbers: Sequence[str], categories: Sequence[str], name: str) -> pl.DataFrame:
+    """Return the wanted columns of a file: numbers, NaN where missing, and categories as they are written.
 
-    choice: Choice
-    header: Sequence[str]
-    tick: Tick
-    numbers: dict[str, list[Floats]] = field(default_factory=dict)
-    categories: dict[str, "Categories"] = field(default_factory=dict)
-    rows: int = 0
-    generated: bool = False
-
-    def add(self, name: str, file: IO[bytes], where: str) -> None:
-        """Read a file; the first one decides which columns all must have."""
-        names, rows, marked = parsed(file, name, where, self.header)
-        self.generated |= marked or GENERATED in names
-        if not self.rows:
-            as_number, as_category = self.choice(names)
-            self.numbers = {column: [] for column in as_number}
-            self.categories = {column: Categories() for column in as_category}
-        if len(self.numbers) > 10_000:
-            raise ValueError(f"{where} has {len(names):,} columns; no data set here has more than 10,000.")
-        places = places_of((*self.numbers, *self.categories), names, where)
-        for at, block in blocks(rows, len(names), where):
-            cells = [*zip(*block, strict=True), (name,) * len(block)]
-            for column, found in self.numbers.items():
-                found.append(as_numbers(cells[places[column]], column, at, where))
-            for column, categories in self.categories.items():
-                categories.extend(cells[places[column]])
-            self.rows += len(block)
-            self.tick(self.rows)
-
-    def table(self) -> Table:
-        """Return the table; blocks of numbers are freed once they are joined."""
-        finished = {column: found.finish() for column, found in self.categories.items()}
-        return Table(
-            {column: np.concatenate(self.numbers.pop(column)) for column in list(self.numbers)},
-            {column: codes for column, (codes, _) in finished.items()},
-            {column: names for column, (_, names) in finished.items()},
-            self.generated,
-        )
+    Raises:
+        ValueError: a column is missing, or a cell is neither a number nor missing.
+    """
+    places = places_of((*numbers, *categories), text.names, text.where)
+    text.check()
+    own = {column: text.names[places[column]] for column in (*numbers, *categories) if column != FILE}
+    rows = text.texts().select(list(dict.fromkeys(own.values()))).collect()
+    if rows[next(iter(own.values()))].has_nulls():  # perhaps of blank lines
+        rows = without_blanks(rows.lazy()).collect()
+    rows = rows.select(pl.all().fill_null("").str.strip_chars())
+    values = rows.select(pl.col(own[column]) for column in numbers).select(pl.all().cast(pl.Float64, strict=False))
+    finite = values.select(pl.all().is_finite().fill_null(False).all()).row(0, named=True) if numbers else {}
+    for column in numbers:
+        if finite[own[column]]:
+            continue
+        cells = rows[own[column]]
+        odd = (~values[own[column]].is_finite().fill_null(False)).arg_true()
+        bad = odd.filter(~cells.gather(odd).str.to_lowercase().is_in(MISSING))
+        if len(bad):
+            place = f"{text.where}, line {text.line(bad[0])}, column {column.partition('|')[0]!r}"
+            raise ValueError(f"{place}: a finite number expected; got {shown(cells[bad[0]])}.")
+    whole = values.select(pl.all().fill_null(np.nan).cast(pl.Float32))
+    names = pl.Series([name]).new_from_index(0, len(rows))
+    found = {column: whole[own[column]] for column in numbers}
+    return pl.DataFrame(found | {column: names if column == FILE else rows[own[column]] for column in categories})
 
 
 def key(name: str) -> str:
@@ -147,43 +150,14 @@ def places_of(columns: Sequence[str], names: Sequence[str], where: str) -> dict[
     return places
 
 
-def as_numbers(cells: Sequence[str], column: str, lines: Sequence[int], where: str) -> Floats:
-    """Return cells as numbers, NaN where missing; raise ValueError for a cell that is neither."""
-    text = "".join(cells)
-    try:
-        number = float if text.isascii() and "_" not in text else as_number
-        values = np.fromiter(map(number, cells), np.float32, len(cells))
-    except ValueError:
-        values = np.fromiter((float(cell) if is_number(cell) else np.nan for cell in cells), np.float32, len(cells))
-    for at in np.flatnonzero(~np.isfinite(values)).tolist():
-        if not is_missing(cells[at]):
-            place = f"{where}, line {lines[at]}, column {column.partition('|')[0]!r}"
-            raise ValueError(f"{place}: a finite number expected; got {shown(cells[at])}.")
-    return values
-
-
-def is_missing(cell: str) -> bool:
-    return cell.strip().casefold() in MISSING
-
-
-class Categories:
-    """A column of categories while it is read."""
-
-    def __init__(self) -> None:
-        self.code: dict[str, int] = {}
-        self.blocks: list[Codes] = []
-
-    def extend(self, cells: Sequence[str]) -> None:
-        code = self.code
-        self.blocks.append(np.fromiter((code.setdefault(cell, len(code)) for cell in cells), np.int32, len(cells)))
-
-    def finish(self) -> tuple[Codes, tuple[str, ...]]:
-        """Return the codes, -1 where missing, and the categories; codes follow the categories' sorted order."""
-        plain_names = [plain(cell) for cell in self.code]
-        known = in_order({name for name in plain_names if not is_missing(name)})
-        rank = {name: at for at, name in enumerate(known)}
-        ranks = np.array([rank.get(name, -1) for name in plain_names], dtype=np.int32)
-        return ranks[np.concatenate(self.blocks)], tuple(known)
+def codes_of(cells: pl.Series) -> tuple[Codes, tuple[str, ...]]:
+    """Return the codes of cells (n,), -1 where missing, and the categories in sorted order, which codes follow."""
+    distinct = cells.unique()
+    names = [plain(cell) for cell in distinct]
+    known = in_order({name for name in names if name.casefold() not in MISSING})
+    rank = {name: at for at, name in enumerate(known)}
+    ranks = pl.Series([rank.get(name, -1) for name in names], dtype=pl.Int32)
+    return cells.replace_strict(distinct, ranks, return_dtype=pl.Int32).to_numpy(), tuple(known)
 
 
 def plain(cell: str) -> str:

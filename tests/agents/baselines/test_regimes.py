@@ -177,6 +177,7 @@ def test_expected_records_of_arms_are_right_on_average(law: dict[str, Any]) -> N
 PREPARED = {
     **dict.fromkeys(("ucb1", "adap-klucb", "dp-se", "ldp-ucb"), "privbandit/Bandit-v0"),
     **dict.fromkeys(("linucb", "regcb", "sw-linucb", "jdp-glm", "jdp-linucb", "prec-ts"), "privbandit/Linear-v0"),
+    "shuffle-linucb": "privbandit/Linear-v0",
     **dict.fromkeys(("ldp-clicks", "reward-dp-linucb"), "privbandit/Clicks-v0"),
 }
 CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, check_local, check_resume, check_seeds)

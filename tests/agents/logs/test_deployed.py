@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from commanding import invoke
-from privbandit_agents import Log
+from privbandit_agents import Log, make
 from privbandit_agents.logs.simulator import LOG_ENV, possible_worlds
 
+from privbandit_envs import Delay
 from privbandit_envs.tables import Encoding, Schema
 
 PUBLIC = {"public": True}
@@ -73,7 +75,7 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     decisions(tmp_path)
     asked = "cost d.csv --schema s.json --notions joint --epsilon 1 --seeds 2 --users 100 --always --jobs 1 --out found"
-    shown = invoke(*asked.split())
+    shown = invoke(*asked.split(), "--batch", "8")
     assert shown.exit_code == 0, shown.stderr
     plan = curators.Plan(tmp_path / "found" / "deploy.json")
     assert plan.asked == {
@@ -82,10 +84,16 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
         "horizon": 100,
         "arms": 3,
         "dim": len(plan.encoding.names),
+        "batch": 8,
     }
     dim = len(plan.encoding.names)
     curator = curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=plan, columns=dim + 1)
-    assert curator.agent.name == json.loads((tmp_path / "found" / "cost.json").read_text())["rows"][-1]["agent"]
+    # the agent is the priced one, and knows when feedback comes
+    world = possible_worlds(Log.from_table("d.csv", schema="s.json"), 2)
+    env = gym.make(LOG_ENV, source=world, draw=0, horizon=100, feedback={"mean": 8, "law": "batch"})
+    priced: Any = make("auto-joint", env, epsilon=1.0)
+    assert curator.agent.name == priced.name and curator.agent.config == replace(priced.config, noise="secure")
+    assert curator.agent.config.feedback == Delay(8, "batch")
     rows, _ = Encoding(Schema.of(SCHEMA)).encoded("d.csv")
     cells = [line.split(",")[:3] for line in (tmp_path / "d.csv").read_text().splitlines()[1:21]]
 
@@ -105,6 +113,9 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
                 assert (await http.post("/decisions", json=body)).status_code == 422
             assert (await http.post("/rewards", json={"decision": 1, "reward": 51})).status_code == 422
             assert (await http.get("/ledger")).json()["records"] == len(cells)
+            # releases come with nights of eight records alone, whenever these come
+            ends = {row[0] for row in curator.db.execute("SELECT records FROM ledger")}
+            assert ends == {0, 8, 16}
 
     asyncio.run(talk())
     curator.close()

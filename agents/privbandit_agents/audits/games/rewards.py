@@ -52,7 +52,7 @@ class RewardGame(AgentGame):
     seen = f"the estimate after each of {2 * CANARIES} users"
     unseen = "the Gram matrix, and other pairs of records"
     world: ClassVar = {"id": "privbandit/Linear-v0", "n_arms": 2, "dim": DIM, "horizon": 2 * CANARIES}
-    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES}
+    settings: ClassVar = {"growth": 1.001, "shift": 1e6, "horizon": 2 * CANARIES, "feedback": None}
     runs = 1500
     users: int = 2 * CANARIES
     blocks: int = 1  # models of arms

@@ -22,11 +22,9 @@ from privbandit_envs.validate import did_you_mean
 
 COMMON: dict[str, Any] = {
     **{"available": None, "people": None, "returns": "uniform", "person_spread": None, "features": None},
-    **{"jumps": [], "drift": 0.0, "shifts": {}},
+    **{"jumps": [], "drift": 0.0, "shifts": {}, "feedback": None},
 }
 """What every environment of a problem takes besides its own arguments, and the defaults."""
-DELAY = "delay"
-"""What makes an environment's feedback late stands among its arguments by this name."""
 
 
 @cache
@@ -64,13 +62,8 @@ def env_defaults(id: str) -> dict[str, Any]:
 
 
 def env_settings(id: str) -> dict[str, Any]:
-    """Return an environment's arguments and their defaults, those of masks and of time too."""
+    """Return an environment's arguments and their defaults, those of masks, of time and of feedback too."""
     return ({**COMMON} if "problem" in env_spec(id).kwargs else {}) | env_defaults(id)
-
-
-def env_arguments(id: str) -> list[str]:
-    """Return what may stand beside an environment's id: its settings, and a delay."""
-    return [*env_settings(id), DELAY]
 
 
 def named_problem(spec: EnvSpec) -> Any:

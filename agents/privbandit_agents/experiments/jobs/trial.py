@@ -14,7 +14,6 @@ import numpy as np
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.guarantee import UnprovenCalibration
 from privbandit_agents.experiments.jobs.catalogue import (
-    DELAY,
     agent_defaults,
     agent_source,
     env_defaults,
@@ -44,7 +43,6 @@ from privbandit_agents.playing.snapshots import Snapshots
 from privbandit_agents.zoo import registry
 from privbandit_agents.zoo.entries import AGENTS, FAMILIES
 from privbandit_agents.zoo.reading import reading
-from privbandit_envs.changing.delay import DelayFeedback
 from privbandit_envs.validate import count
 from privbandit_envs.validate import seed as checked_seed
 from privbandit_envs.wrappers import RegretCurve, even_checkpoints
@@ -62,7 +60,7 @@ class Trial:
         agent: a name in ``AGENTS``, or ``"package:name"`` if importing the package registers it.
         horizon: number of users.
         seed: of the environment; the agent's own seed is derived from it.
-        env_kwargs: keyword arguments of the environment; ``delay`` is a ``DelayFeedback`` around it.
+        env_kwargs: keyword arguments of the environment.
         config: settings of the agent.
         checkpoints: how many there are, evenly spaced; ``Result.checkpoints`` has the numbers of users they stand for.
     """
@@ -175,18 +173,13 @@ class Trial:
     def make_env(self) -> gym.Env[Any, Any]:
         """Build the environment; its horizon is the trial's unless ``env_kwargs`` sets another.
 
-        A ``delay``, unless it is an argument of the environment's own, makes feedback late.
-
         Where a setting such as ``public_seed`` has the word "seed" for its value, it gets the trial's seed.
         """
         own = {key: self.seed for key, value in self.env_kwargs.items() if key.endswith("seed") and value == "seed"}
         kwargs = {**self.env_kwargs, **own}
         if "horizon" in env_defaults(self.env):
             kwargs.setdefault("horizon", self.horizon)
-        late = DELAY in kwargs and DELAY not in env_defaults(self.env)
-        laws = [kwargs.pop(DELAY)] if late else []
-        env = gym.make(self.env, **kwargs)
-        return DelayFeedback(env, *laws) if laws else env
+        return gym.make(self.env, **kwargs)
 
     def make_agent(self, env: gym.Env[Any, Any]) -> AnyAgent:
         """Build the agent for its environment; the result's settings show if its calibration is a published one."""

@@ -24,7 +24,7 @@ from privbandit_agents.experiments.fields import (
     combinations,
     given_once,
 )
-from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_arguments, env_defaults, env_settings
+from privbandit_agents.experiments.jobs.catalogue import agent_defaults, env_defaults, env_settings
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import short
 from privbandit_agents.experiments.schema.validation import place_of, validated
@@ -312,7 +312,7 @@ def cannot_play(name: str, env_id: str, env: gym.Env[Any, Any]) -> str:
     """Return "" if an agent can play an environment, else why not."""
     if registry.can_play(name, env):
         owns_loop = issubclass(registry.find(name).load(), LearningAgent) and isinstance(env, DelayFeedback)
-        return f"cannot play {env_id} with a delay; it owns its loop." if owns_loop else ""
+        return f"cannot play {env_id} with late feedback; it owns its loop." if owns_loop else ""
     needs = registry.find(name).load().plays(*registry.spaces_of(env)) or "environments with public data"
     return f"cannot play {env_id}; it plays {needs}."
 
@@ -426,7 +426,7 @@ def assigned(blocks: list[dict[str, Any]], target: str, key: str) -> list[dict[s
 def kind_with(blocks: list[dict[str, Any]], key: str) -> str:
     """Return ``"env"`` or ``"agent"``, whichever alone has a setting; raise if both or none have."""
     known = {
-        "env": {name for block in blocks for entry in block["envs"] for name in env_arguments(entry["id"])},
+        "env": {name for block in blocks for entry in block["envs"] for name in env_settings(entry["id"])},
         "agent": {name for block in blocks for entry in block["agents"] for name in agent_defaults(entry["name"])},
     }
     kinds = [kind for kind, names in known.items() if key in names]
@@ -439,7 +439,7 @@ def kind_with(blocks: list[dict[str, Any]], key: str) -> str:
 
 def having(entries: list[dict[str, Any]], key: str, kind: str) -> list[dict[str, Any]]:
     """Return the environments or agents that have a setting; raise if none has."""
-    known = [(one, env_arguments(one["id"]) if kind == "env" else agent_defaults(one["name"])) for one in entries]
+    known = [(one, env_settings(one["id"]) if kind == "env" else agent_defaults(one["name"])) for one in entries]
     chosen = [entry for entry, settings in known if key in settings]
     if not chosen:
         near = did_you_mean(key, {name for _, settings in known for name in settings})

@@ -40,7 +40,7 @@ class Task:
         group: what is hard about it.
         question: in words.
         users: horizon.
-        world: keyword arguments of the environment, and a delay.
+        world: keyword arguments of the environment.
         uniform: mean regret of uniform play over the suite's seeds, frozen.
         best: the same of the best agent without privacy.
         best_agent: its name.

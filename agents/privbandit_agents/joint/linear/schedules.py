@@ -15,6 +15,7 @@ from privbandit_agents.base.agent import NEVER, next_change
 from privbandit_agents.base.arms import in_blocks, optimistic_scorer
 from privbandit_agents.base.guarantee import Guarantee
 from privbandit_agents.base.rows import Products
+from privbandit_agents.base.settings import LateSettings
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.person_means import PersonMeans, shares_of, snapshot_times
 from privbandit_agents.joint.linear.sums import SummedRecords
@@ -44,8 +45,7 @@ class Summing:
     *Formal guarantees.* The promise of batches is a public constant, so ends that follow them are no less public.
 
     Attributes:
-        batches: in which feedback is promised; None: in none, or the first visits of people count, which no promise
-            is about.
+        batches: in which feedback is promised; None: in none.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset({"batches"})
@@ -54,9 +54,7 @@ class Summing:
     most = Products.AT_ONCE
 
     def __init__(self, agent: Agent) -> None:
-        promised: Delay | None = getattr(agent.config, "feedback", None)  # strangers have none
-        follows = promised is not None and promised.batches and agent.config.people is None
-        self.batches = promised if follows else None
+        self.batches = agent.config.batches if isinstance(agent.config, LateSettings) else None
 
     def aligned(self, users: int) -> int:
         """Return the number of users at which an epoch ends that is to end at ``users``: with a batch, or there."""

@@ -50,7 +50,7 @@ class InputPerturbation(MomentAgent[Config]):
     """
 
     Config = Config
-    proof = "docs/privacy/input-perturbation.md"
+    proof = "docs/privacy/local-randomizers.md"
 
     def opened(self) -> NoisyProducts:
         if self.config.noise == "secure":

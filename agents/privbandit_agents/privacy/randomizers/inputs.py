@@ -2,7 +2,7 @@
 
 John Duchi, Michael Jordan and Martin Wainwright, "Minimax Optimal Procedures for Locally Private Estimation", JASA
 2018, for the mechanism; the corrected second moment is that of errors-in-variables regression. Proof:
-docs/privacy/input-perturbation.md.
+docs/privacy/local-randomizers.md.
 """
 
 import math

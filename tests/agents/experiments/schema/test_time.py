@@ -26,8 +26,8 @@ envs:
     drift: 0.001
     shifts: {120: {design: ill}}
     grid:
-      delay: [7, {mean: 20, law: geometric, missing: 0.1}]
-  - {id: Linear-v0, dim: 2, n_arms: 3, available: 0.5, delay: 3}
+      feedback: [7, {mean: 20, law: geometric, missing: 0.1}]
+  - {id: Linear-v0, dim: 2, n_arms: 3, available: 0.5, feedback: 3}
   - {id: Linear-v0, dim: 2, n_arms: 3}
 agents: [linucb, {name: sw-jdp-linucb, epsilon: 2, window: 60}]
 horizon: 200
@@ -61,14 +61,14 @@ def test_a_run_by_yaml_is_the_run_by_python(tmp_path: Path) -> None:
         assert ("static" in found) == (own.static is not None) == ("jumps" in world)
         assert own.static is None or np.array_equal(found["static"], own.static)
     frame = as_frame(list(results.values()), final=True)
-    assert frame["static"].is_null().sum() == 4 and "env.delay" in frame.columns and "env.shifts" in frame.columns
+    assert frame["static"].is_null().sum() == 4 and "env.feedback" in frame.columns and "env.shifts" in frame.columns
 
 
 @pytest.mark.parametrize(
     ("said", "key", "value"),
     [
-        ("env.delay=20", "delay", 20),
-        ("env.delay={mean: 3, law: heavy}", "delay", {"mean": 3, "law": "heavy"}),
+        ("env.feedback=20", "feedback", 20),
+        ("env.feedback={mean: 3, law: heavy}", "feedback", {"mean": 3, "law": "heavy"}),
         ("env.jumps=[5, 9]", "jumps", [5, 9]),
         ("env.shifts={7: {design: ill}}", "shifts", {"7": {"design": "ill"}}),
         ("env.available=0.5", "available", 0.5),
@@ -81,14 +81,14 @@ def test_the_command_line_takes_them_too(said: str, key: str, value: Any) -> Non
 
 
 WRONG = {
-    "delay: -1": "delay must be >= 0; got -1",
-    "delay: soon": "a number of users, or a table",
-    "delay: true": "a number of users, or a table",
-    "delay: {mean: 5, lag: 2}": "a delay has no 'lag'",
-    "delay: {mean: 5, law: slow}": "law must be one of fixed, geometric",
-    "delay: {missing: 2}": "missing must lie in",
-    "delay: [1, 2]": r"grid: \{delay: \[1, 2\]\}",
-    "delya: 3": "no argument 'delya'",
+    "feedback: -1": "delay must be >= 0; got -1",
+    "feedback: soon": "a number of users, or a table",
+    "feedback: true": "a number of users, or a table",
+    "feedback: {mean: 5, lag: 2}": "a delay has no 'lag'",
+    "feedback: {mean: 5, law: slow}": "law must be one of fixed, geometric",
+    "feedback: {missing: 2}": "missing must lie in",
+    "feedback: [1, 2]": r"grid: \{feedback: \[1, 2\]\}",
+    "delay: 3": "no argument 'delay'",
     "jumps: 5": "jumps must be a list of numbers of users; got 5",
     "jumps: [5, 5]": "jumps must be different numbers",
     "jumps: [0.5]": "jumps must be an integer >= 1",
@@ -112,42 +112,18 @@ def test_wrong_values_are_one_sentence_with_their_place(said: str, tmp_path: Pat
 
 
 def test_who_owns_the_loop_is_left_out_where_reports_are_late() -> None:
-    envs = [{"id": "Linear-v0", "delay": 3}]
-    with pytest.raises(UsageError, match=r"cannot play .* with a delay; it owns its loop"):
+    envs = [{"id": "Linear-v0", "feedback": 3}]
+    with pytest.raises(UsageError, match=r"cannot play .* with late feedback; it owns its loop"):
         parse_sweep({"envs": envs, "agents": ["ppo"], "horizon": 20}).trials()
-
-
-def test_an_environment_s_own_delay_is_its_own() -> None:
-    """A stranger's environment may have an argument of this name."""
-    gym.register("made/Late-v0", entry_point=Stubborn)  # type: ignore[arg-type]
-    try:
-        trial = parse_sweep({"envs": [{"id": "made/Late-v0", "delay": 3}], "agents": ["uniform"]}).trials()[0]
-        assert trial.make_env().unwrapped.delay == 3 and not isinstance(trial.make_env(), DelayFeedback)  # type: ignore[attr-defined]
-    finally:
-        del gym.registry["made/Late-v0"]
-
-
-class Stubborn(gym.Env[Any, Any]):
-    """Two arms, and a delay of its own."""
-
-    observation_space: Any = gym.spaces.Box(-1, 1, (2, 2))
-    action_space: Any = gym.spaces.Discrete(2)
-
-    def __init__(self, delay: int = 0, horizon: int = 10) -> None:
-        self.delay, self.horizon = delay, horizon
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return np.zeros((2, 2), np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.zeros((2, 2), np.float32), 0.0, False, False, {"feedback": 0.0, "regret": 0.0}
 
 
 def test_saying_a_default_is_the_same_trial_and_no_other() -> None:
     """Of masks and of changes; a delay of 0 is served one by one, and so another run."""
     plain = "envs: [{id: Linear-v0, dim: 2%s}]\nagents: [uniform]\nhorizon: 20\n"
     said = ("", ", drift: 0", ", drift: 0.0", ", jumps: []", ", shifts: {}", ", available: null")
-    names = {one: parse_sweep(from_yaml(plain % one)).trials()[0].name for one in (*said, ", drift: 0.1", ", delay: 0")}
+    names = {
+        one: parse_sweep(from_yaml(plain % one)).trials()[0].name for one in (*said, ", drift: 0.1", ", feedback: 0")
+    }
     assert len({names[one] for one in said}) == 1 and len(set(names.values())) == 3
 
 

@@ -3,6 +3,7 @@
 python benchmarks/bent.py > docs/measured/bent.csv       # about an hour
 python benchmarks/bent.py --users 20000 --worlds Smooth  # one size, and worlds whose names begin so
 python benchmarks/bent.py --budgets none                 # agents without privacy alone
+python benchmarks/bent.py --figure docs/bent.png         # draws docs/measured/bent.csv
 """
 
 import os
@@ -13,6 +14,7 @@ import argparse
 import csv
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -39,6 +41,12 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Linear-v0": ("privbandit/Linear-v0", {}),
 }
+DRAWN = (
+    "Smooth-v0, d = 2",
+    "Classification-v0, digits",
+    "Clicks-v0, 5 arms, 3 features",
+    "Clicks-v0, products of 2 features",
+)
 PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
 OPEN = ("linucb", "linucb with 16 Fourier features", "kernel-ucb", "neural-linear")
 
@@ -55,13 +63,38 @@ def regret(column: str, world: str, users: int, seeds: int, **settings: Any) -> 
     return f"{total / users / seeds:.4f}"
 
 
+def figure(path: Path) -> None:
+    """Draw regret against the budget in four worlds; agents without privacy are levels."""
+    from privbandit_agents.experiments.views.style import PALETTE, empty_picture, save
+
+    with Path("docs/measured/bent.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["users"] == "20000"]
+    drawn, axes = empty_picture(len(DRAWN))
+    for axis, world in zip(axes, DRAWN, strict=True):
+        *private, free = [row for row in rows if row["world"] == world]
+        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth"), strict=False):
+            budgets = [float(row["epsilon"]) for row in private]
+            axis.plot(budgets, [float(row[name]) for row in private], "o-", color=color, label=name)
+        for color, name in zip(PALETTE, ("linucb", "kernel-ucb"), strict=False):
+            axis.axhline(float(free[name]), color=color, linestyle=":", label=f"{name}, no privacy")
+        axis.set(title=world, xlabel="epsilon", ylabel="regret a user", xscale="log", ylim=0)
+        axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
+        axis.minorticks_off()
+    drawn.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
+    save(drawn, path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--worlds", default="", help="Beginning of their names.")
     parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
+    parser.add_argument("--figure", type=Path, metavar="PATH", help="Draw docs/measured/bent.csv.")
     chosen = parser.parse_args()
+    if chosen.figure is not None:
+        figure(chosen.figure)
+        return 0
     warnings.simplefilter("ignore")
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["world", "users", "epsilon", *PRIVATE, *OPEN])

@@ -8,7 +8,10 @@ ROOT = Path(__file__).parents[1]
 QUOTED = re.compile(r'"([A-Z][^"]{15,160}?),?",?( [^"]{0,60}?(?:19|20)\d\d)')
 SOURCES = [
     path
-    for folder, pattern in (("agents", "**/*.py"), ("privbandit_envs", "**/*.py"), ("agents", "**/library/*.yaml"))
+    for folder, pattern in [
+        *((room, "**/*.py") for room in ("agents", "privbandit_envs", "examples")),
+        ("agents", "**/library/*.yaml"),
+    ]
     for path in ROOT.glob(f"{folder}/{pattern}")
 ]
 

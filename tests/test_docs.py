@@ -25,7 +25,8 @@ OWN = {"first_moment:first-moment", "first_moment_game:watched-moment", "follow_
 DOCS = Path(__file__).parents[1] / "docs"
 NAMED = ("tutorials/private-agents.md", "tutorials/environment.md", "howto/add.md")
 TEXT = "".join((DOCS / page).read_text() for page in NAMED)
-FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
+SHOWN = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
+FILES = SHOWN | {path.name: path.read_text() for path in sorted((DOCS.parent / "examples" / "additions").glob("*.py"))}
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
 
 
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_block_is_a_file_with_a_name() -> None:
-    assert len(FILES) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
+    assert len(SHOWN) == len(re.findall(r"```(?:python|yaml)\n", TEXT)) > 5
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> No
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
 
 
-@pytest.mark.wide_at("try_coupons.py", "try_batched_moment.py", "try_counted_moment.py")
+@pytest.mark.wide_at("coupons.py", "try_batched_moment.py", "counted_moment.py")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_runs(inside: None, name: str) -> None:
     """With warnings as errors, as in all tests."""

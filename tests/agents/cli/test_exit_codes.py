@@ -38,7 +38,7 @@ def test_the_help_and_the_page_have_the_same_codes() -> None:
     shown = " ".join(invoke("--help").stdout.split())
     page = (Path(__file__).parents[3] / "docs" / "exit-codes.md").read_text()
     for code in ("0", "1", "2", "3", "4", "130"):
-        assert f"{code} " in shown.partition("Exit codes:")[2] and f"\n| {code} |" in page
+        assert f"{code} " in shown.partition("Exit codes:")[2] and f"\n- **{code}**, " in page
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import default_rng
 
 from privbandit_envs.problem import Array, Floats
-from privbandit_envs.spaces import Units
+from privbandit_envs.spaces import Units, in_unit_cube
 from privbandit_envs.validate import count, one_of, positive, shown
 from privbandit_envs.validate import seed as checked_seed
 
@@ -107,8 +107,7 @@ class FeatureMap:
         space = self.given if self.units is None else self.units.of_space(self.given)
         if not (isinstance(space, Box) and len(space.shape) in (1, 2) and isinstance(self.actions, Discrete)):
             raise ValueError(f"features are for arms and contexts of numbers; got {self.given} and {self.actions}.")
-        low, high = float(space.low.min()), float(space.high.max())
-        self._range = next((low for low in (0, -1) if space.low.min() >= low and high <= 1), None)
+        low, high, self._space = float(space.low.min()), float(space.high.max()), space
         *arms, dim = space.shape
         declared, kind = self.declared, self.declared.kind
         length = 0.3 * dim**0.5 if declared.length is None else declared.length
@@ -145,12 +144,7 @@ class FeatureMap:
                 raise ValueError(f"features of contexts {contexts.shape} must be as many rows; got shape {made.shape}.")
             return made
         x = np.asarray(contexts if self.units is None else self.units.of_contexts(contexts), np.float64)
-        if self._range is None:
-            from scipy.special import ndtr  # only where contexts are unbounded
-
-            cube = np.asarray(ndtr(x))
-        else:
-            cube = x if self._range == 0 else (1 + x) / 2
+        cube = in_unit_cube(x, self._space)
         if kind == "fourier":
             # a matrix product has other last bits for other numbers of users
             angles = sum(cube[..., j, None] * along for j, along in enumerate(self._directions))

@@ -159,6 +159,15 @@ def _batch_assortments(space: Assortments, n: int = 1) -> Assortments:
     return Assortments(space.n_items, space.capacity, generator, batch=(n, *space.shape[:-1]))
 
 
+def in_unit_cube(x: NDArray[Any], space: Any) -> NDArray[Any]:
+    """Return numbers in [0, 1]: from [-1, 1] moved linearly, from a wider space by the normal distribution function."""
+    if (space.high > 1).any() or (space.low < -1).any():
+        from scipy.special import ndtr  # only where contexts are unbounded
+
+        return np.asarray(ndtr(x))
+    return x if (space.low >= 0).all() else (1 + x) / 2
+
+
 def top_k(scores: NDArray[np.number], k: int) -> NDArray[np.int8]:
     """Return 0/1 vectors that mark the k largest entries along the last axis; ties are broken in any way.
 

@@ -27,7 +27,6 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from filelock import FileLock, Timeout
-from gymnasium.spaces import Box
 from privbandit_agents import CentralAgent, LocalAgent, load, make, save
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -77,7 +76,7 @@ class Arms(Body):
 
 
 class Plan:
-    """What ``privbandit cost`` has priced: a schema, arms by name, the rewards' range, the agent, and the batch.
+    """What ``privbandit cost`` has priced: schema, names of arms, range of rewards, agent, batch, and features.
 
     Raises:
         ValueError: bounds or levels of the schema are not public, or the budget is a person's, whom nobody names here.
@@ -92,6 +91,7 @@ class Plan:
         self.encoding, self.names, self.range = Encoding(schema), kept["arms"], kept["reward_range"]
         self.asked = {"name": first["agent"], "epsilon": first["epsilon"], "horizon": first["horizon"]}
         self.asked |= {"arms": len(self.names), "dim": len(self.encoding.names), "batch": kept.get("batch", 1)}
+        self.features = kept.get("features")
         self.places = np.arange(len(self.encoding.names))
 
     def take_places(self, db: sqlite3.Connection, dim: int) -> None:
@@ -167,15 +167,18 @@ class Curator:
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.executescript(TABLES)
         asked = {"agent": name, "epsilon": epsilon, "horizon": self.horizon, "arms": self.arms, "dim": dim}
-        asked |= {"rewards": [self.low, self.high], "batch": batch}
+        asked |= {"rewards": [self.low, self.high], "batch": batch, "features": getattr(self.plan, "features", None)}
         promised = self.keep_promise(asked)
         if self.plan is not None:
             self.plan.take_places(self.db, dim)
         # the agent as it was saved last, or a new one, whose budget is entered first; future noise is fresh in any case
-        late = {"feedback": {"mean": batch, "law": "batch"}} if batch != 1 else {}
-        env = gym.make("privbandit/Clicks-v0", n_arms=self.arms, dim=dim, horizon=self.horizon, **late)
-        if self.plan is not None:  # spaces and feedback of the priced world
-            env.unwrapped.observation_space = Box(0.0, 1.0, (dim,), np.float32)
+        given: dict[str, Any] = {"n_arms": self.arms, "dim": dim, "horizon": self.horizon}
+        given |= {"feedback": {"mean": batch, "law": "batch"}} if batch != 1 else {}
+        if self.plan is None:
+            env = gym.make("privbandit/Clicks-v0", **given)
+        else:  # spaces and feedback of the priced world
+            env = gym.make("privbandit/Smooth-v0", features=self.plan.features, **given)
+        self.dim, self.map = dim, env.unwrapped.features  # type: ignore[attr-defined]
         *older, newest = [None, *sorted(self.folder.glob("agent-*.npz"), key=records_in)]
         self.learned = self.saved = records_in(newest) if newest else 0
         self.recovering = True  # entries that stand may be met again
@@ -379,7 +382,8 @@ def service(curator: Curator) -> FastAPI:
             try:
                 if user.row is None:
                     raise ValueError("row: the cells of a row, by column, belong here.")
-                x = curator.plan.context(user.row, len(curator.nobody))
+                x = curator.plan.context(user.row, curator.dim)
+                x = x if curator.map is None else curator.map(x)
             except ValueError as error:
                 raise HTTPException(422, str(error)) from None
         if local or x.shape != curator.nobody.shape:

@@ -21,7 +21,8 @@ class ClicksProblem(CoinArms):
 
     The context is x, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
     The user clicks on arm k with chance sigmoid(x . theta_k + b_k), for hidden theta_k ~ N(0, scale^2 I) and
-    b_k ~ N(-1, 1/4). The reward is 1 for a click, else 0.
+    b_k ~ N(-1, 1/4). The reward is 1 for a click, else 0. With ``interactions`` the products x_i x_j of two features
+    are features too, with coefficients of that standard deviation.
 
     ``source="open-bandit"`` is a resampled world: users are visitors of the Open Bandit log, drawn with replacement,
     with their four features as 25 or so indicators; arms are the campaign's items, and uniform play has the log's rate
@@ -35,10 +36,12 @@ class ClicksProblem(CoinArms):
         link: chance of a click. ``"logistic"``: sigmoid(z) of z = x . theta_k + b_k; ``"identity"``: 1/2 + z / 4, which
             touches the sigmoid at 0, cut to [0, 1].
         scale: standard deviation of the entries of theta_k, > 0.
+        interactions: standard deviation of the coefficients of products, >= 0; 0: there are none.
         correlation: of neighboring features, in (-1, 1).
         imbalance: share of users for whom arm 0 is best, in (0, 1): the intercepts of all other arms move by one
             number until it is so, up to .2 %. None: intercepts stay as drawn.
-        theta: the parameters themselves, shape (K, d + 1), the intercept last; by default drawn.
+        theta: the parameters themselves, shape (K, d + 1), the intercept last; by default drawn. With interactions
+            those of products, x_1 x_2, x_1 x_3, ..., x_2 x_3, ..., stand before the intercept.
         source: None, or ``"open-bandit"``, of which ``privbandit data get`` gets the log.
         download: whether to download it if it is not there.
         campaign: of the log: ``"men"`` (34 items), ``"women"`` (46) or ``"all"`` (80).
@@ -73,6 +76,7 @@ class ClicksProblem(CoinArms):
         dim: int = 6,
         link: str = "logistic",
         scale: float = 0.5,
+        interactions: float = 0.0,
         correlation: float = 0.0,
         imbalance: float | None = None,
         theta: ArrayLike | None = None,
@@ -89,10 +93,12 @@ class ClicksProblem(CoinArms):
         if source is not None:
             refuse(source, n_arms=(n_arms, 4), dim=(dim, 6), correlation=(correlation, 0.0), scale=(scale, 0.5))
             refuse(source, theta=(theta, None), support=(support, None), link=(link, "logistic"))
+            refuse(source, interactions=(interactions, 0.0))
             one_of(("open-bandit",), source=source)
             visitors, n_arms, own = packaged.visitors(one_of(("men", "women", "all"), campaign=campaign), download)
             dim, scale = visitors.shape[1], 1.0
-        shape = (count(n_arms=n_arms), count(dim=dim) + 1)
+        pairs = count(dim=dim) * (dim - 1) // 2 if at_least(0, interactions=interactions) else 0
+        shape = (count(n_arms=n_arms), dim + pairs + 1)
         if not abs(number(correlation=correlation)) < 1:
             raise ValueError(f"correlation must lie in (-1, 1); got {correlation}.")
         self.correlation, self.link = correlation, one_of(LINKS, link=link)
@@ -100,7 +106,11 @@ class ClicksProblem(CoinArms):
         self.observation_space = Box(-BOUND, BOUND, (dim,), self.dtype)
         self.action_space = Discrete(n_arms)
         spread = positive(scale=scale)
-        drawn = np.column_stack([spread * rng.standard_normal((n_arms, dim)), rng.normal(-1, 0.5, n_arms)])
+        lines, products = (
+            spread * rng.standard_normal((n_arms, dim)),
+            interactions * rng.standard_normal((n_arms, pairs)),
+        )
+        drawn = np.column_stack([lines, products, rng.normal(-1, 0.5, n_arms)])
         given = drawn if theta is None else np.array(theta, dtype=np.float64)
         if given.shape != shape or not np.isfinite(given).all():
             raise ValueError(f"theta must be finite numbers of shape {shape}, intercepts last; got {shown(theta)}.")
@@ -120,11 +130,19 @@ class ClicksProblem(CoinArms):
         return np.clip(x, -BOUND, BOUND, out=x)
 
     def means(self, contexts: Array) -> Floats:
-        theta = self.theta.reshape(int(self.action_space.n), -1)
-        scores = contexts.astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        scores = self._scores(contexts, self.theta.reshape(int(self.action_space.n), -1))
         if self.link == "logistic":
             return np.asarray(scipy.special.expit(scores))
         return np.clip(0.5 + scores / 4, 0.0, 1.0)
+
+    @staticmethod
+    def _scores(contexts: Array, theta: Floats) -> Floats:
+        """Return x . theta_k + b_k, of products too if theta has more columns than features and one."""
+        x = contexts.astype(np.float64)
+        if theta.shape[1] > x.shape[1] + 1:
+            first, second = np.triu_indices(x.shape[1], 1)
+            x = np.concatenate([x, x[:, first] * x[:, second]], axis=1)
+        return np.asarray(x @ theta[:, :-1].T + theta[:, -1])
 
     def _lead(self, theta: Floats, imbalance: float, rng: Generator) -> float:
         """Return the gain of the other arms' intercepts, so that arm 0 is best for a share of users."""
@@ -133,7 +151,7 @@ class ClicksProblem(CoinArms):
         if len(theta) < 2:
             raise ValueError("imbalance compares arms; with n_arms = 1 leave it out.")
         x = self.drawn(2**16, rng) if self.kept is None else self.kept.contexts
-        scores = x.astype(np.float64) @ theta[:, :-1].T + theta[:, -1]
+        scores = self._scores(x, theta)
         ahead = scores[:, 0] - scores[:, 1:].max(axis=1)
         return float(np.quantile(ahead, 1 - imbalance))
 

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from privbandit_agents import classifiers
+from privbandit_agents.audits.games.local import LocalGame
+from privbandit_agents.audits.games.servers import usual
+from privbandit_agents.audits.lower_bounds import audit
+from privbandit_agents.audits.pairs.records import Pair, Records
 from privbandit_agents.base.labels import LabelAgent
 from privbandit_agents.classifiers import ROWS_A_BLOCK, AgentClassifier, LPCTClassifier
 from privbandit_agents.local.label_agent import LocalLabelAgent
@@ -18,7 +22,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
+from privbandit_envs.datasets.dataset import Dataset
 from privbandit_envs.families.classification import eta
+from privbandit_envs.tables.encoding import Encoding
+from privbandit_envs.tables.schema import Schema
 
 Rows = tuple[Any, Any]
 
@@ -692,3 +699,24 @@ def test_a_unique_cell_changes_nobody_else(cells: dict[str, Any], monkeypatch: p
     assert np.array_equal(seen[0][:-1], seen[1][:-1]) and not np.array_equal(seen[0][-1], seen[1][-1])
     assert one.n_features_in_ == two.n_features_in_ and np.array_equal(one.scale_, two.scale_)
     assert np.isfinite(seen[1]).all() and seen[1].min() >= 0 and seen[1].max() <= 1
+
+
+@pytest.mark.wide
+def test_no_audit_tells_a_unique_level_from_a_known_one() -> None:
+    """Of two people who differ in it alone, at 99.9 %."""
+    table, y = people(200, 2)
+    tables: list[Any] = [table, {**table, "channel": ["only mine", *table["channel"][1:]]}]
+    features = Encoding(Schema.of(public_schema()), lenient=True)
+    one, other = (features.encoded(rows)[0] for rows in tables)
+    assert np.array_equal(one[1:], other[1:]) and not np.array_equal(one[0], other[0])
+    data = Dataset(one.astype(np.float32), y, ("0", "1"), tuple(features.names))
+
+    class Unique(LocalGame):
+        servers = staticmethod(lambda game: (one for one in usual(game) if one[1] is game.env))
+        pairs = staticmethod(
+            lambda env: [Pair("a unique level", Records(np.stack([one[0], other[0]]), np.zeros(2, int), np.ones(2)))]
+        )
+
+    world = {"id": "privbandit/Classification-v0", "source": data, "n_public": 20}
+    game = Unique("phist", {"epsilon": 1.0}, world, "quick")
+    assert not audit(game, game.runs, np.random.default_rng(0)).refuted

@@ -195,7 +195,7 @@ def cost_of(given: Namespace) -> int:
     with only_one(folder, "cost"):
         found = cost(
             log, budgets, notions, out=folder, seeds=given.seeds, users=given.users, batch=given.batch,
-            always=given.always, engine=engine, err=err(), title=title,
+            mapped=given.map, always=given.always, engine=engine, err=err(), title=title,
         )  # fmt: skip
     print(found, f"{folder / 'cost.html'} has the page.", sep="\n")
     return found.code
@@ -212,7 +212,7 @@ def plan_of(given: Namespace) -> int:
     with only_one(given.out, "plan"):
         found = plan(
             given.arms, given.rate, given.lift, given.users, budgets, notions, features=given.features,
-            visits=given.visits, batch=given.batch, out=given.out, engine=engine_of(given), err=err(),
+            visits=given.visits, batch=given.batch, mapped=given.map, out=given.out, engine=engine_of(given), err=err(),
         )  # fmt: skip
     print(found, f"{given.out / 'plan.html'} has the page.", sep="\n")
     return found.code

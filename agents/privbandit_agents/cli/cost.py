@@ -33,8 +33,9 @@ from privbandit_agents.logs.estimates import Estimate, self_normalized, span_of
 from privbandit_agents.logs.record import Log
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, possible_worlds
 from privbandit_agents.logs.telling import LIFTS, Finding, Gain, effective_rows, findings, gain, rows_needed
+from privbandit_envs.features import KINDS
 from privbandit_envs.files import atomic
-from privbandit_envs.validate import count, did_you_mean, shown
+from privbandit_envs.validate import count, did_you_mean, one_of, shown
 
 Floats = NDArray[np.float64]
 AGENTS = {"joint": "auto-joint", "shuffle": "shuffle-linucb", "local": "auto-local", "reward": "reward-dp-linucb"}
@@ -213,6 +214,7 @@ def cost(
     seeds: int = 16,
     users: int | None = None,
     batch: int = 1,
+    mapped: str | None = None,
     always: bool = False,
     engine: Engine | None = None,
     err: Console | None = None,
@@ -231,6 +233,7 @@ def cost(
         seeds: worlds that are drawn, each for one run of each agent; budgets other than the first have half of them.
         users: of each run; default: the log's, at most 100,000.
         batch: users whose feedback comes together, with the last of them.
+        mapped: what agents see in place of features: a kind of ``privbandit_envs.Features``; None: features.
         always: whether agents play though the log shows no gain.
         engine: where to run.
         err: shows progress.
@@ -260,7 +263,7 @@ def cost(
     # what rows tell
     folder.mkdir(parents=True, exist_ok=True)
     with usage_errors("cost"):
-        late = regime_of(batch)
+        terms = terms_of(batch, mapped)
         found = told_by_rows(log)
     writing: dict[str, Callable[[], object]] = {}
     results: Results = {}
@@ -273,13 +276,14 @@ def cost(
         path = (folder / f"world-{made.digest}.npz").absolute()
         made.write(path)
         n = min(len(made), 100_000) if users is None else users  # in seconds, not in minutes
-        env = gym.make(LOG_ENV, source=made, draw=0, horizon=n, **late)
+        env = gym.make(LOG_ENV, source=made, draw=0, horizon=n, **terms)
         playing = players(made, env, epsilons, notions, n, found.absent)
         # the budget nearest to 1 first, and all in the same worlds
         near = min(epsilons, key=lambda epsilon: abs(math.log(epsilon)))
+        world = {"source": str(path), "digest": made.digest} | terms
         trials = {
             (notion, epsilon): [
-                Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw} | late, given)
+                Trial(LOG_ENV, agent, n, draw, world | {"draw": draw}, given)
                 for draw in range(seeds if epsilon in (None, near) else max(2, seeds // 2))
             ]
             for (notion, epsilon), (agent, given) in playing.items()
@@ -290,7 +294,8 @@ def cost(
                 more, failed = run_jobs([one for cell in stage for one in trials[cell]], folder, engine, err)
                 results, failures = results | more, failures + failed
         if "schema" in log.about and log.contexts.ndim == 2:
-            writing["deploy.json"] = lambda: write_plan(folder / "deploy.json", log, made, playing, near, n, batch)
+            deploy, carried = folder / "deploy.json", {"batch": batch, "features": mapped}
+            writing["deploy.json"] = lambda: write_plan(deploy, log, made, playing, near, n, carried)
         gains = [(float(table.max(axis=1).mean()), float(table.mean())) for table in map(made.drawn, range(seeds))]
         for (notion, epsilon), mine in trials.items():
             runs = {one.seed: results[one.name] for one in mine if one.name in results}
@@ -300,7 +305,7 @@ def cost(
     writing |= {
         "cost.json": lambda: write_json(folder / "cost.json", found, log),
         "cost.png": lambda: save(figure(found, log), folder / "cost.png"),
-        "cost.html": lambda: write_page(folder / "cost.html", title, found, log, batch),
+        "cost.html": lambda: write_page(folder / "cost.html", title, found, log, batch, mapped),
     }
     lost = unwritten(folder, writing)
     for line in (*told(failures), *lost):
@@ -308,9 +313,14 @@ def cost(
     return replace(found, code=UNFINISHED if failures or lost else 0)
 
 
-def regime_of(batch: int) -> dict[str, Any]:
-    """Return the argument of an environment whose feedback comes in batches of so many users; none for one by one."""
-    return {"feedback": {"mean": batch, "law": "batch"}} if count(batch=batch) > 1 else {}
+def terms_of(batch: int, mapped: str | None) -> dict[str, Any]:
+    """Return the arguments of an environment with feedback in batches of so many users, and features that are mapped.
+
+    Raises:
+        ValueError: a batch out of range, or another kind of map.
+    """
+    late = {"feedback": {"mean": batch, "law": "batch"}} if count(batch=batch) > 1 else {}
+    return late if mapped is None else late | {"features": one_of(KINDS, map=mapped)}
 
 
 def told_by_rows(log: Log) -> Costs:
@@ -410,6 +420,13 @@ def comes(batch: int) -> str:
     return f"feedback comes after each {batch:,} users, which is told to agents; smaller batches keep more."
 
 
+def seen(mapped: str | None) -> str:
+    """Return what agents see, in a sentence."""
+    if mapped is None:
+        return "agents see them as they are; those that are not linear may earn more by functions of them (--map)."
+    return f"agents see public functions of them in their place ({mapped})."
+
+
 def write_json(path: Path, found: Costs, log: Log) -> None:
     """Write the answer, rows and findings for machines."""
     one = found.gain
@@ -438,7 +455,7 @@ def write_plan(
     playing: dict[tuple[str, float | None], tuple[str, dict[str, Any]]],
     near: float,
     users: int,
-    batch: int,
+    terms: dict[str, Any],
 ) -> None:
     """Write what a service starts from: the schema, the arms, and the agents, those of the budget ``near`` first."""
     agents = [
@@ -457,7 +474,7 @@ def write_plan(
         "schema": log.about["schema"],
         "arms": made.arms,
         "reward_range": [made.low, made.high],
-        "batch": batch,
+        **terms,
         "agents": agents,
     }
     with atomic(path) as file:
@@ -504,7 +521,7 @@ def shares_by_budget(drawn: Figure, axis: Axes, rows: Sequence[Row]) -> None:
         drawn.legend(frameon=False, loc="outside lower center", ncols=min(len(notions), 2))
 
 
-def write_page(path: Path, title: str, found: Costs, log: Log, batch: int = 1) -> None:
+def write_page(path: Path, title: str, found: Costs, log: Log, batch: int = 1, mapped: str | None = None) -> None:
     """Write the page: headline, table, figure, findings, arms, promises, grounds; it needs no other file."""
     reading = "Means with 95 % intervals."
     if found.nearest:
@@ -532,7 +549,7 @@ def write_page(path: Path, title: str, found: Costs, log: Log, batch: int = 1) -
         "findings": items(map(str, found.findings)),
         "arms": Table(arms, columns, "Arms by the log, with 95 % intervals.").html("Arms"),
         "promises": items(promises) or "<li>No agent played: the log shows no gain to be kept.</li>",
-        "grounds": items((*grounds(found, log, batch), *found.absent)),
+        "grounds": items((*grounds(found, log, batch, mapped), *found.absent)),
     }
     text = files("privbandit_agents.cli").joinpath("cost.html").read_text(encoding="utf-8")
     with atomic(path) as file:
@@ -543,7 +560,7 @@ def items(sentences: Iterable[str]) -> str:
     return "\n".join(f"<li>{html.escape(one)}</li>" for one in sentences)
 
 
-def grounds(found: Costs, log: Log, batch: int) -> list[str]:
+def grounds(found: Costs, log: Log, batch: int, mapped: str | None) -> list[str]:
     """Return the assumptions behind the numbers, and what would change them most, in sentences."""
     kinds = {"one arm": "one arm for all", "linear": "arms by features", "products": "arms by features and products"}
     told = [
@@ -556,6 +573,7 @@ def grounds(found: Costs, log: Log, batch: int) -> list[str]:
             "Model: log-odds or means are linear in the features, and in their products if there are at most ten; "
             "what it cannot follow, agents cannot gain here.",
             f"Batch: {comes(batch)}",
+            f"Features: {seen(mapped)}",
         ]
     if log.people is not None:
         told.append(

@@ -136,6 +136,7 @@ USERS = users("the environment's")
 OUT = output("Folder of the results.  [default: runs/...]")
 JOBS = counted("--jobs", help="Processes.  [default: one per core]")
 BATCH = counted("--batch", help="Users whose feedback comes together, as at night.", default=1)
+MAP = word("--map", "KIND", "Agents see public functions of features: fourier, interactions or bins.")
 KEEP = flag("--keep", "Keep results of changed agents and environments.")
 SEED = counted("--seed", help="Seed of environment and agent.", default=0)
 FORMATS = several("--format", "KIND", "Figures also as pdf, svg, eps, ps or pgf")
@@ -312,6 +313,7 @@ VERBS: dict[str, Verb] = {
             flag("--always", "Let agents play though the log shows no gain."),
             users("the log's"),
             BATCH,
+            MAP,
             counted("--seeds", help="Worlds that are drawn, a run of each agent in each, 2 or more.", default=16),
             output("Folder of the page.  [default: runs/cost-...]"),
             JOBS,
@@ -332,6 +334,7 @@ VERBS: dict[str, Verb] = {
             counted("--features", help="Features of a user.", default=5),
             counted("--visits", help="Visits of a person, whose budget it is.", default=1),
             BATCH,
+            MAP,
             output("Folder of the page.", default=Path("runs/plan")),
             JOBS,
         ],

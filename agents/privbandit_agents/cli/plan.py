@@ -26,9 +26,10 @@ from privbandit_agents.cli.cost import (
     items,
     played,
     players,
-    regime_of,
+    seen,
     shares_by_budget,
     table_of,
+    terms_of,
     two,
 )
 from privbandit_agents.cli.manual import deployment
@@ -111,6 +112,7 @@ def plan(
     features: int = 5,
     visits: int = 1,
     batch: int = 1,
+    mapped: str | None = None,
     draws: int = 8,
     seed: int = 0,
     out: Path | str = "runs/plan",
@@ -133,6 +135,7 @@ def plan(
         features: of a user.
         visits: of a person.
         batch: users whose feedback comes together, with the last of them.
+        mapped: what agents see in place of features: a kind of ``privbandit_envs.Features``; None: features.
         draws: worlds.
         seed: of the worlds.
         out: a folder for results, ``plan.html``, ``plan.png`` and ``plan.json``.
@@ -149,7 +152,7 @@ def plan(
             raise ValueError(f"a plan needs at least {needed}; got {arms}, {rate:g}, {lift:g}, {users}, {draws}.")
         if strange := [notion for notion in notions or () if notion not in AGENTS]:
             raise ValueError(f"--notions must be of {', '.join(AGENTS)}; got {shown(strange[0])}.")
-        late = regime_of(batch)
+        terms = terms_of(batch, mapped)
         made = planned_worlds(arms, rate, lift, min(users, MOST), features, visits, draws, seed)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,12 +160,12 @@ def plan(
     made.write(path)
     absent: list[str] = []
     horizons = [len(made) // part for part in PARTS]
-    env = gym.make(LOG_ENV, source=made, draw=0, horizon=len(made), **late)
+    env = gym.make(LOG_ENV, source=made, draw=0, horizon=len(made), **terms)
     playing = players(made, env, epsilons, notions, len(made), absent)
     del playing["none", None]
     trials = {
         (notion, epsilon, n): [
-            Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw} | late, given)
+            Trial(LOG_ENV, agent, n, draw, {"source": str(path), "digest": made.digest, "draw": draw} | terms, given)
             for draw in range(draws)
         ]
         for (notion, epsilon), (agent, given) in playing.items()
@@ -190,7 +193,7 @@ def plan(
         {
             "plan.json": lambda: write_json(folder / "plan.json", answer),
             "plan.png": lambda: save(picture(answer), folder / "plan.png"),
-            "plan.html": lambda: write_page(folder / "plan.html", answer, batch),
+            "plan.html": lambda: write_page(folder / "plan.html", answer, batch, mapped),
         },
     )
     for line in (*told(failures), *lost):
@@ -278,7 +281,7 @@ def picture(found: Plan) -> Figure:
     return drawn
 
 
-def write_page(path: Path, found: Plan, batch: int) -> None:
+def write_page(path: Path, found: Plan, batch: int, mapped: str | None) -> None:
     """Write the page, in the form of that of ``cost``."""
     draws = len(found.rows[0].shares) if found.rows else 0
     reading = f"One deployment in each of {draws} worlds, with the 95 % interval of a further one."
@@ -287,6 +290,7 @@ def write_page(path: Path, found: Plan, batch: int) -> None:
         "Log-odds of clicks are linear in standard normal features, with coefficients drawn for each arm.",
         "A log of your own says more: privbandit cost reads the rate, the gain and the features from it.",
         f"Batch: {comes(batch)}",
+        f"Features: {seen(mapped)}",
         "The gain, the number of features and the batch change the answer most.",
     ]
     parts = {

@@ -335,7 +335,7 @@ AGENTS: dict[str, Entry] = {
         ("labels", "clicks", "smooth"),
         Promised("joint", "exact", secure=True),
         audit="games.joint:FirstRelease",
-        runs=12_000,
+        runs=3_000,
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

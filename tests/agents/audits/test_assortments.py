@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*published calibration")
 
 
 def audited(game: AgentGame, runs: int, seed: int = 0) -> AuditResult:
-    return audit(game, runs, np.random.default_rng(seed))
+    return audit(game, runs, np.random.default_rng(seed), 0.95)
 
 
 @pytest.mark.parametrize(("counter", "rho"), [("tree", 0.1), ("tree", 1.0), ("toeplitz", 1.0), ("buffered", 1.0)])

@@ -56,6 +56,8 @@ def test_agents_of_a_plan_are_told_when_feedback_comes(tmp_path: Path) -> None:
     )
     trials = [path.read_text() for path in (tmp_path / "trials").iterdir()]
     assert trials and all('"feedback":{"law":"batch","mean":40}' in one for one in trials)
+    with pytest.raises(UsageError, match="map must be one of fourier, interactions, bins; got 'cubes'"):
+        plan(3, 0.3, 0.5, 320, mapped="cubes", out=tmp_path)
     with pytest.raises(UsageError, match="batch"):
         plan(3, 0.3, 0.5, 320, batch=0, out=tmp_path)
 

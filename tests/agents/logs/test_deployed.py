@@ -152,6 +152,39 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
         curators.Plan(tmp_path / "other.json")
 
 
+def test_the_service_shows_its_agent_the_features_that_cost_has_priced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fastapi", reason="the extra service is not installed")
+    httpx: Any = pytest.importorskip("httpx", reason="the extra service is not installed")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples" / "service"))
+    curators: Any = importlib.import_module("curator")
+    monkeypatch.chdir(tmp_path)
+    decisions(tmp_path)
+    asked = "cost d.csv --schema s.json --notions joint --seeds 2 --users 100 --always --jobs 1 --out found --map"
+    assert "(did you mean 'fourier'?)" in invoke(*asked.split(), "furier").stderr
+    shown = invoke(*asked.split(), "fourier")
+    assert shown.exit_code == 0, shown.stderr
+    plan = curators.Plan(tmp_path / "found" / "deploy.json")
+    curator = curators.Curator(tmp_path / "state", **plan.asked, shadow=False, plan=plan)
+    assert curator.agent.name == json.loads((tmp_path / "found" / "cost.json").read_text())["rows"][-1]["agent"]
+    (world,) = (tmp_path / "found").glob("world-*.npz")
+    env: Any = gym.make(LOG_ENV, source=str(world), draw=0, features="fourier")
+    rows, _ = Encoding(Schema.of(SCHEMA)).encoded("d.csv")
+    age, channel, joined = (tmp_path / "d.csv").read_text().splitlines()[1].split(",")[:3]
+    row = {"age": float(age), "channel": channel or None, "joined": joined}
+
+    async def talk() -> None:
+        transport = httpx.ASGITransport(app=curators.service(curator))
+        async with httpx.AsyncClient(transport=transport, base_url="http://curator") as http:
+            assert (await http.post("/decisions", json={"row": row})).status_code == 200
+
+    asyncio.run(talk())
+    ((kept,),) = curator.db.execute("SELECT context FROM decisions").fetchall()
+    assert kept == env.unwrapped.features(rows[0].astype(np.float32)).tobytes() and len(kept) == 16 * 4
+    curator.close()
+
+
 def test_arms_have_the_features_of_their_own_table(tmp_path: Path) -> None:
     rows: dict[str, Any] = {"age": [1.0, 2.0, 3.0], "item": ["b", "a", "b"], "click": [0, 1, 0], "p": [0.5] * 3}
     asked: dict[str, Any] = {"action": "item", "reward": "click", "propensity": "p"}

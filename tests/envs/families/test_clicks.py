@@ -122,3 +122,21 @@ def test_what_the_visitors_decide_is_refused(visitors: np.ndarray) -> None:
             ClicksProblem(np.random.default_rng(1), source="open-bandit", **{"rate": 0.099, **given})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="open-bandit"):
         ClicksProblem(np.random.default_rng(1), source="openbandit")
+
+
+def test_products_of_features_count_where_they_are_asked_for() -> None:
+    """Means are the sigmoid of a score with all products; parameters have the stated law within 5 standard errors."""
+    problem = world(n_arms=400, dim=4, scale=0.2, interactions=0.7)
+    theta = problem.theta.reshape(400, 4 + 6 + 1)
+    assert abs(theta[:, 4:10].std() - 0.7) < 5 * 0.7 / np.sqrt(2 * 2400)
+    assert abs(theta[:, :4].std() - 0.2) < 5 * 0.2 / np.sqrt(2 * 1600)
+    x = problem.drawn(3, np.random.default_rng(1)).astype(float)
+    products = np.array([[row[i] * row[j] for i in range(4) for j in range(i + 1, 4)] for row in x])
+    scores = np.column_stack([x, products, np.ones(3)]) @ theta.T
+    assert np.allclose(problem.means(x), 1 / (1 + np.exp(-scores)))
+    assert np.array_equal(world(interactions=0.0).theta, world().theta)
+    lead = world(n_arms=3, dim=3, interactions=1.0, imbalance=0.1)
+    users = lead.drawn(20_000, np.random.default_rng(2))
+    assert abs((lead.best_action(users) == 0).mean() - 0.1) < 0.012
+    with pytest.raises(ValueError, match=r"theta must be finite numbers of shape \(2, 4\)"):
+        world(n_arms=2, dim=2, interactions=1.0, theta=np.zeros((2, 3)))

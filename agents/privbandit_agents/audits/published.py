@@ -1,7 +1,7 @@
 """The mechanisms of papers, with their published calibrations beside the correct ones.
 
 The published calibrations are those of Li, Simchi-Levi and Wang (LPLR), Chakraborty, Roy and Basu (FLIPHAT), Cho and
-Sun (DPMNL) and Ma and Yang (LPCT); ``docs/privacy/index.md`` lists their errors. This is the only folder besides
+Sun (DPMNL) and Ma and Yang (LPCT); ``docs/papers/claims.md`` lists their errors. This is the only folder besides
 ``privacy`` that draws privacy noise: too little of it, on purpose.
 """
 

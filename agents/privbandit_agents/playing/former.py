@@ -26,7 +26,7 @@ GONE = {
 """Names that mean nothing where today's agent has none of theirs: those of another schedule, and derived numbers."""
 ADDED = {"ties.seed", "ties.users", "rng_runs", "rho", "size", "order", "turn", "undecided"} | {
     *(f"schedule.{name}" for name in ("growth", "window", "rng", "group", "began")),
-    *("ahead", "given", "late", "public"),
+    *("ahead", "given", "late", "public", "waiting"),
 }
 """Names that 0.3 had not: a new agent's value is right, but for those that ``renewed`` sets."""
 

@@ -32,12 +32,18 @@ WORLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 def regret(name: str, world: str, seed: int, users: int) -> float:
     """Return the regret over all users of agents that are made anew after so many users."""
     settings = WORLDS[world][0]
-    env = gym.make(f"privbandit/{world}", horizon=users, available=CALENDAR, **settings)
-    chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
+    env = gym.make(f"privbandit/{world}", horizon=EVERY, available=CALENDAR, **settings)
+    known = field_names(AGENTS[name].load().Config)
+    chosen = {key: value for key, value in {"epsilon": 1.0, "horizon": users}.items() if key in known}
     regrets = list[float]()
-    for start in range(0, USERS, users):  # the stream of users goes on
-        agent = make(name, env, seed=1000 * seed + start, **chosen)
-        regrets.append(play(env, agent, users, seed=None if start else seed, checkpoints=[users]).regret[-1])
+    agent: Any = None
+    for start in range(0, USERS, EVERY):  # the stream of users goes on
+        if start % users == 0:
+            agent = make(name, env, seed=1000 * seed + start, **chosen)
+        else:
+            agent.retire_arms([str(CALENDAR[start][0] - 1)])
+        agent.add_arms([str(arm) for arm in range(len(agent.arm_states), CALENDAR[start][-1] + 1)])
+        regrets.append(play(env, agent, EVERY, seed=None if start else seed, checkpoints=[EVERY]).regret[-1])
     return sum(regrets)
 
 

@@ -25,7 +25,7 @@ GONE = {
 } | {*("kept_sigma", "noisy_sigma", "batch", "began", "stretch", "known", "theta", "group", "rng_batches")}
 """Names that mean nothing where today's agent has none of theirs: those of another schedule, and derived numbers."""
 ADDED = {"ties.seed", "ties.users", "rng_runs", "rho", "size", "order", "turn", "undecided"} | {
-    f"schedule.{name}" for name in ("growth", "window", "rng", "group")
+    f"schedule.{name}" for name in ("growth", "window", "rng", "group", "began")
 }
 """Names that 0.3 had not: a new agent's value is right, but for those that ``renewed`` sets."""
 

@@ -289,7 +289,7 @@ def write_caption(figure: Figure, text: str, panels: Iterable[Sequence[Line]]) -
     every = [line.notion for lines in panels for line in lines]
     shown = [notion for notion in NOTIONS if notion in every]
     if len(shown) < 2:
-        figure.supxlabel(told, fontsize=points, color="#555555", x=0.99, ha="right")
+        figure.supxlabel(told, fontsize=points, color="#555555", x=0.01, ha="left")
         return
     samples = [Line2D([], [], color="#333333", linestyle=DASHES[notion], linewidth=1.6) for notion in shown]
     names = [NOTIONS[notion] for notion in shown]

@@ -7,6 +7,7 @@ project's own. Steps by noisy Hessians are those of Arun Ganesh, Mahdi Haghifam,
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from privbandit_agents.base.arms import optimistic_scorer
 from privbandit_agents.base.settings import Budget, Count, LateSettings, NonNegative, Open01, Within
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.joint.linear.schedules import Batches
-from privbandit_agents.joint.linear.sums import Schedule, SummedRecords
+from privbandit_agents.joint.linear.sums import SummedRecords
 from privbandit_agents.joint.settings import GaussianSettings
 from privbandit_agents.privacy.contributions import logistic
 from privbandit_agents.privacy.contributions.moments import inverse_root, packed_sum
@@ -54,7 +55,7 @@ class JDPGLM(SummedRecords[Config]):
         3. Release (g, sqrt(2) svec(H)) with Gaussian noise.
         4. Weigh the model (g, H) by its noise, M = H (H + v I)^-1 H; P <- P + M, and theta moves to the maximum of the
            sum of the old model and the new one (``improved``), within the ball of ``radius``.
-        5. Forget the users; n <- half of all users so far; go to 2.
+        5. Forget the users; n <- half of all users so far, or since the last arm came; go to 2.
 
         If the arms share a context x, each has a model of its own, on the features ``with_intercept``; the release has
         one block of derivatives for each arm. If rewards are +-1, those of -1 count as 0.
@@ -62,9 +63,9 @@ class JDPGLM(SummedRecords[Config]):
     *Formal guarantees.* sqrt(2 rho)-Gaussian DP (hence (epsilon, delta)-joint DP and rho-zCDP) under replacement of a
     user's whole record, for any record whatever. A record moves the sum of a batch by at most ``sensitivity`` of
     |theta|, between 1.12 and 2.07 in the l2 norm, which the noise of the batch covers; theta is released before the
-    batch. Ends of batches are functions of time and settings. A user is in one batch, so batches compose in parallel
-    (adaptively), and actions read releases only. It holds for the numbers that leave: noise is discrete, on a grid, and
-    covers the rounding of sums. Proof: docs/privacy/logistic-steps.md.
+    batch. Ends of batches are functions of time, of settings, and of when arms come, which is public. A user is in one
+    batch, so batches compose in parallel (adaptively), and actions read releases only. It holds for the numbers that
+    leave: noise is discrete, on a grid, and covers the rounding of sums. Proof: docs/privacy/logistic-steps.md.
 
     Deviations:
         The paper is said to treat adversarial contexts, with design matrices that are tracked continually. Here batches
@@ -75,13 +76,19 @@ class JDPGLM(SummedRecords[Config]):
     """
 
     Config = Config
+    schedule: Batches
     proof = "docs/privacy/logistic-steps.md"
 
     def begin(self) -> None:
         self.belief = logistic.Belief(self.models, self.width)
         super().begin()
 
-    def scheduled(self) -> Schedule:
+    def add_arms(self, names: Sequence[str]) -> None:
+        """Let arms come, as all agents do; from now on batches are short again, so that they are learned soon."""
+        super().add_arms(names)
+        self.schedule.arms_came(self.users)
+
+    def scheduled(self) -> Batches:
         wanted = math.sqrt(self.models * self.dim) * (9 + 3 / math.sqrt(self.rho))
         latest = self.config.counted(self.config.horizon or 10_000) / 4
         return Batches(self, self.config.first or max(1, math.ceil(min(wanted, latest))))

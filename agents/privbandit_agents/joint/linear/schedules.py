@@ -272,18 +272,23 @@ class Stretching(Epochs):
 class Batches(Summing):
     """The sum of each batch is released once, and forgotten; every batch is half as long as all users before it.
 
-    *Formal guarantees.* Ends of batches are functions of time and settings. A user is in one batch, which is released
-    once at the whole budget, so that batches compose in parallel (adaptively).
+    When arms come, batches begin to grow anew: else a new arm would wait for half as many users as there were.
+
+    *Formal guarantees.* Ends of batches are functions of time, of settings and of when arms come, which is public. A
+    user is in one batch, which is released once at the whole budget, so that batches compose in parallel (adaptively).
 
     Attributes:
         batch: the number of the batch.
+        began: the number of users at which batches began to grow.
+        first: the length of a first batch.
     """
 
     horizon = NEVER
+    fixed: ClassVar[frozenset[str]] = Summing.fixed | {"first"}
 
     def __init__(self, agent: Agent, first: int) -> None:
         super().__init__(agent)
-        self.batch, self.ends = 0, self.aligned(first)
+        self.batch, self.began, self.first, self.ends = 0, 0, first, self.aligned(first)
         self.begin(agent)
         self.rng = agent.rng.spawn(1)[0]
         mechanism_for(agent, self.ends, agent.moved)  # refuses a budget that is too small, before anybody comes
@@ -293,8 +298,14 @@ class Batches(Summing):
 
     def release(self, agent: Agent) -> Array:
         exact, users = agent.term(self.epoch.take()), agent.users
-        self.batch, self.ends = self.batch + 1, self.aligned(next_change(users, 1.5))  # half as many again
+        after = next_change(users - self.began, 1.5)  # half as many again
+        self.batch, self.ends = self.batch + 1, self.aligned(self.began + after)
         return agent.learned(*published(agent, exact, users, agent.moved, self.rng), users)
+
+    def arms_came(self, users: int) -> None:
+        """Let batches begin to grow anew after so many users, but for those of the beginning."""
+        if self.batch:
+            self.began, self.ends = users, min(self.ends, self.aligned(users + self.first))
 
 
 class OfPeople:

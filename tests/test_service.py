@@ -7,6 +7,7 @@ import io
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from numpy.random import default_rng
 
 fastapi, httpx = Later("fastapi"), Later("httpx")  # the extra service
 SERVICE = Path(__file__).parents[1] / "examples" / "service"
+FORMER = Path(__file__).parent / "agents" / "playing" / "former" / "curator.npz"
 USERS, ARMS, DIM = 40, 3, 2
 
 
@@ -187,6 +189,25 @@ def test_a_year_of_nights_loses_no_record_and_pays_once(tmp_path: Path, curators
         agent.update(context_of(user), actions[user], float((user + 1) % 3 == 0))
     assert curator.db.execute("SELECT records, place FROM ledger ORDER BY records, place").fetchall() == paid
     assert curator.agent.ledger.spent() == agent.ledger.spent()
+
+
+def test_a_folder_of_another_version_goes_on(tmp_path: Path, curators: Any) -> None:
+    """An agent that version 0.3 saved after 300 records, two of which the process before had not learned from."""
+    settings = {"name": "jdp-linucb", "horizon": 400}
+    curator = opened(curators, tmp_path, **settings)
+    shutil.copy(FORMER, tmp_path / "agent-300.npz")
+    for user in range(302):
+        row = (context_of(user).tobytes(), 0, 0, 1.0)
+        curator.db.execute("INSERT INTO decisions (context, action, wanted, probability) VALUES (?, ?, ?, ?)", row)
+        curator.db.execute("INSERT INTO records (decision, reward) VALUES (?, ?)", (user + 1, float(user % 2)))
+    curator.close()
+    again = opened(curators, tmp_path, **settings)
+    assert again.learned == again.agent.users == 302 and again.agent.release.any()
+    for user in range(302, 400):
+        again.reward(again.decide(context_of(user))["decision"], 1.0)
+    fresh = opened(curators, tmp_path / "new", **settings).agent
+    assert again.agent.users == 400 and again.agent.ledger.spent() == fresh.ledger.spent()
+    assert not again.db.execute("SELECT * FROM aside").fetchall()
 
 
 PLACES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 26, 33, 50, 90, 151)

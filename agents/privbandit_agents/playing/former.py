@@ -25,9 +25,13 @@ GONE = {
 } | {*("kept_sigma", "noisy_sigma", "batch", "began", "stretch", "known", "theta", "group", "rng_batches")}
 """Names that mean nothing where today's agent has none of theirs: those of another schedule, and derived numbers."""
 ADDED = {"ties.seed", "ties.users", "rng_runs", "rho", "size", "order", "turn", "undecided"} | {
-    f"schedule.{name}" for name in ("growth", "window", "rng", "group", "began")
+    *(f"schedule.{name}" for name in ("growth", "window", "rng", "group", "began")),
+    *("ahead", "given", "late", "public", "waiting"),
 }
 """Names that 0.3 had not: a new agent's value is right, but for those that ``renewed`` sets."""
+
+FIXED = {"intercept": True}
+"""Settings that agents no longer have, and the value that all of them have now."""
 
 
 def is_former(values: dict[str, Any]) -> bool:
@@ -57,7 +61,8 @@ def renewed(arrays: Arrays, values: dict[str, Any], fresh: tuple[Arrays, dict[st
     if lacking := known.keys() - state.keys() - ADDED:
         raise ValueError(f"version 0.3 kept no {min(lacking)}, which the agent needs")
     # arms had their turns in order, and trees told nobody of equal answers
-    own = {"order": np.arange(len(known.get("order", ()))), "turn": values.get("arm"), "undecided": True}
+    own = {"order": np.arange(len(known.get("order", ()))), "turn": values.get("arm")}
+    own |= {"undecided": True, "public": values.get("exploring")}
     state = known | {name: value for name, value in own.items() if name in known} | state
     return {k: v for k, v in state.items() if k in fresh[0]}, {k: v for k, v in state.items() if k in fresh[1]}
 

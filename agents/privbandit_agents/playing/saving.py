@@ -6,7 +6,7 @@ from typing import Any
 
 from privbandit_agents.base import state
 from privbandit_agents.base.agent import Agent, AnyAgent, AnyEnv
-from privbandit_agents.playing.former import is_former, renewed
+from privbandit_agents.playing.former import FIXED, is_former, renewed
 from privbandit_agents.zoo.reading import ForeignModule, reading
 from privbandit_agents.zoo.registry import built, spaces_of
 
@@ -92,7 +92,8 @@ def load(path: str | Path, env: AnyEnv, *, fork: bool = True) -> AnyAgent:
     header = header_of(values["header"], path)
     try:
         with reading():
-            agent = built(header["agent"], env, None, header["config"])
+            config = {k: v for k, v in header["config"].items() if k not in FIXED or v is not FIXED[k]}
+            agent = built(header["agent"], env, None, config)
     except (Exception, SystemExit) as error:  # of whatever the file says
         raise ValueError(f"{path} has no agent for this environment: {sentence(error)}") from error
     if plays(agent) != header["plays"]:

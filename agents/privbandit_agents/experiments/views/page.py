@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from privbandit_agents.experiments.names import world_text
+from privbandit_agents.experiments.results.frame import COLUMNS
 from privbandit_agents.experiments.results.queries import beside_uniform, finals, worlds
 from privbandit_agents.experiments.results.ranks import PRIVATE, ranks
 from privbandit_agents.experiments.usage import UsageError
@@ -59,6 +60,9 @@ def library() -> str:
 
 def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -> str:
     """Return the page as text; ``script`` is the library that draws."""
+    # a hundred settings may be columns, which cost more memory than what is drawn
+    drawn = {*COLUMNS, "agent.calibration"} - {"env_id", "config"}
+    frame = frame.select(name for name in frame.columns if name in drawn)
     placed, panels = ranks(frame), panels_of(frame)
     places = {rows.select("env", "horizon").row(0): place for place, rows in enumerate(panels.values())}
     here = files("privbandit_agents.experiments.views")

@@ -1,7 +1,9 @@
 """Regret a user of straight and bent agents in worlds whose rewards bend, and where they do not: a CSV.
 
-python benchmarks/bent.py > docs/measured/bent.csv       # about ten minutes
-python benchmarks/bent.py --users 20000                  # the smaller size alone
+python benchmarks/bent.py > docs/measured/bent.csv       # about an hour
+python benchmarks/bent.py --users 20000 --worlds Smooth  # one size, and worlds whose names begin so
+python benchmarks/bent.py --budgets none                 # agents without privacy alone
+python benchmarks/bent.py --figure docs/bent.png         # draws docs/measured/bent.csv
 """
 
 import os
@@ -12,10 +14,12 @@ import argparse
 import csv
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 from privbandit_agents import make, play
+from privbandit_agents.zoo.registry import can_play
 
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Smooth-v0, d = 1": ("privbandit/Smooth-v0", {"dim": 1}),
@@ -27,39 +31,82 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Classification-v0, digits": ("privbandit/Classification-v0", {"source": "digits"}),
     "Classification-v0, lpct-synthetic": ("privbandit/Classification-v0", {}),
     "Clicks-v0, 5 arms, 3 features": ("privbandit/Clicks-v0", {"n_arms": 5, "dim": 3}),
+    "Clicks-v0, products of 2 features": (
+        "privbandit/Clicks-v0",
+        {"n_arms": 5, "dim": 2, "scale": 0.1, "interactions": 1.0},
+    ),
+    "Clicks-v0, products of 4 features": (
+        "privbandit/Clicks-v0",
+        {"n_arms": 5, "dim": 4, "scale": 0.1, "interactions": 1.0},
+    ),
+    "Linear-v0": ("privbandit/Linear-v0", {}),
 }
-PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm")
-FOURIER = "with 16 Fourier features"
+DRAWN = (
+    "Smooth-v0, d = 2",
+    "Classification-v0, digits",
+    "Clicks-v0, 5 arms, 3 features",
+    "Clicks-v0, products of 2 features",
+)
+PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
+OPEN = ("linucb", "linucb with 16 Fourier features", "kernel-ucb", "neural-linear")
 
 
-def regret(name: str, world: str, users: int, seeds: int, features: str | None = None, **settings: Any) -> str:
-    """Return the regret a user, the mean of some runs."""
-    env_id, given = WORLDS[world]
-    env, total = gym.make(env_id, horizon=users, features=features, **given), 0.0
+def regret(column: str, world: str, users: int, seeds: int, **settings: Any) -> str:
+    """Return the regret a user of an agent, the mean of some runs; "" if it cannot play."""
+    (env_id, given), (name, _, fourier), total = WORLDS[world], column.partition(" "), 0.0
+    env = gym.make(env_id, horizon=users, features="fourier" if fourier else None, **given)
+    if not can_play(name, env):
+        return ""
     for seed in range(seeds):
         agent = make(name, env, seed=seed, **settings)
         total += float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1])
     return f"{total / users / seeds:.4f}"
 
 
+def figure(path: Path) -> None:
+    """Draw regret against the budget in four worlds; agents without privacy are levels."""
+    from privbandit_agents.experiments.views.style import PALETTE, empty_picture, save
+
+    with Path("docs/measured/bent.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["users"] == "20000"]
+    drawn, axes = empty_picture(len(DRAWN))
+    for axis, world in zip(axes, DRAWN, strict=True):
+        *private, free = [row for row in rows if row["world"] == world]
+        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth"), strict=False):
+            budgets = [float(row["epsilon"]) for row in private]
+            axis.plot(budgets, [float(row[name]) for row in private], "o-", color=color, label=name)
+        for color, name in zip(PALETTE, ("linucb", "kernel-ucb"), strict=False):
+            axis.axhline(float(free[name]), color=color, linestyle=":", label=f"{name}, no privacy")
+        axis.set(title=world, xlabel="epsilon", ylabel="regret a user", xscale="log", ylim=0)
+        axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
+        axis.minorticks_off()
+    drawn.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
+    save(drawn, path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--worlds", default="", help="Beginning of their names.")
+    parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
+    parser.add_argument("--figure", type=Path, metavar="PATH", help="Draw docs/measured/bent.csv.")
     chosen = parser.parse_args()
+    if chosen.figure is not None:
+        figure(chosen.figure)
+        return 0
     warnings.simplefilter("ignore")
     table = csv.writer(sys.stdout, lineterminator="\n")
-    without = "linucb without privacy"
-    names = *PRIVATE, f"jdp-linucb {FOURIER}", without, f"{without} {FOURIER}"
-    table.writerow(["world", "users", "epsilon", *names])
+    table.writerow(["world", "users", "epsilon", *PRIVATE, *OPEN])
     for world in WORLDS:
-        for users in chosen.users:
+        for users in chosen.users if world.startswith(chosen.worlds) else ():
             size = world, users, chosen.seeds
-            free = [regret("linucb", *size, features) for features in (None, "fourier")]
-            for epsilon in (0.5, 1.0, 4.0):
-                found = [regret(name, *size, epsilon=epsilon) for name in PRIVATE]
-                found.append(regret("jdp-linucb", *size, "fourier", epsilon=epsilon))
-                table.writerow([world, users, f"{epsilon:g}", *found, *free])
+            for budget in chosen.budgets:
+                if budget == "none":
+                    found = [""] * len(PRIVATE) + [regret(column, *size) for column in OPEN]
+                else:
+                    found = [regret(column, *size, epsilon=float(budget)) for column in PRIVATE] + [""] * len(OPEN)
+                table.writerow([world, users, budget, *found])
                 sys.stdout.flush()
     return 0
 

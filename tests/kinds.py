@@ -5,6 +5,8 @@ from privbandit_agents import AGENTS
 MECHANISMS = {
     "linucb": "ridge regression with a bonus",
     "regcb": "bounds of regressions",
+    "kernel-ucb": "features that become more",
+    "neural-linear": "a network that is trained now and then",
     "ldp-greedy": "one direction a report",
     "ldp-sgd": "gradients as reports",
     "input-perturbation": "noisy features",

@@ -307,9 +307,9 @@ def zoo() -> list[str]:
 
 
 def plan_of(name: str, suite: Suite) -> Plan:
-    """Return the plan of a reference: own tasks that it can play; of a network that learns each user short ones."""
+    """Return the plan of a reference: own tasks that it can play; of slow agents without privacy short ones."""
     own = suite.own
     parts = [part for part in suite.plays(name, suite.budgets, suite.seeds) if part[0].name in own]
-    if ".rl.learners" in find(name).agent:
+    if any(slow in find(name).agent for slow in (".rl.learners", ".kernel_ucb", ".neural_linear")):
         parts = [part for part in parts if part[0].users <= 5000]
     return Plan(name, parts)

@@ -121,6 +121,14 @@ AGENTS: dict[str, Entry] = {
         ONE_ARM,
     ),
     "regcb": ours("baselines.oracles.regcb:RegCB", "bounds of good regressions (Foster et al. 2018)", ONE_ARM),
+    "kernel-ucb": ours(
+        "baselines.kernel_ucb:KernelUCB", "optimism on a kernel and a dictionary (Valko et al. 2013)", ONE_ARM
+    ),
+    "neural-linear": ours(
+        "baselines.neural_linear:NeuralLinear",
+        "Thompson sampling on a network's last layer (Riquelme et al. 2018)",
+        ONE_ARM,
+    ),
     "ucb1": ours("baselines.ucb1:UCB1", "optimism for arms without a context (Auer et al. 2002)", ARMS),
     "sa-lasso": ours("baselines.lasso:SparsityAgnosticLasso", "lasso bandit (Oh, Iyengar and Zeevi 2021)", LINEAR),
     "ucb-mnl": ours("baselines.optimistic_mnl:UCBMNL", "optimism for MNL assortments (Oh and Iyengar 2021)", SETS),
@@ -463,6 +471,8 @@ SHELVES: dict[str, tuple[str, ...]] = {
         *(
             "squarecb",
             "regcb",
+            "kernel-ucb",
+            "neural-linear",
             "ts-mnl",
             "ldp-linucb",
             "ldp-sgd",

@@ -59,7 +59,7 @@ def test_a_command_runs(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fixed", "plain"), FIXED)
 def test_a_fixed_id_has_one_world_and_other_users_for_other_seeds(fixed: str, plain: str) -> None:
-    assert plain in ENV_IDS and fixed not in ENV_IDS and len(FIXED) == len(ENV_IDS) - 1
+    assert plain in ENV_IDS and fixed not in ENV_IDS and len(FIXED) >= 6
     envs: list[Any] = [
         gym.make(fixed),
         gym.make(fixed),

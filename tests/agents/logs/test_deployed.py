@@ -67,13 +67,18 @@ def test_a_log_and_its_world_have_the_rows_and_the_range_of_the_schema(tmp_path:
     assert (made.low, made.high) == (0, 50)
 
 
-def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def curators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The service's module, in a folder with a table of decisions and its schema."""
     pytest.importorskip("fastapi", reason="the extra service is not installed")
-    httpx: Any = pytest.importorskip("httpx", reason="the extra service is not installed")
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples" / "service"))
-    curators: Any = importlib.import_module("curator")
     monkeypatch.chdir(tmp_path)
     decisions(tmp_path)
+    return importlib.import_module("curator")
+
+
+def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, curators: Any) -> None:
+    httpx: Any = pytest.importorskip("httpx", reason="the extra service is not installed")
     asked = "cost d.csv --schema s.json --notions joint --epsilon 1 --seeds 2 --users 100 --always --jobs 1 --out found"
     shown = invoke(*asked.split(), "--batch", "8")
     assert shown.exit_code == 0, shown.stderr
@@ -152,15 +157,8 @@ def test_the_service_starts_from_what_cost_has_written(tmp_path: Path, monkeypat
         curators.Plan(tmp_path / "other.json")
 
 
-def test_the_service_shows_its_agent_the_features_that_cost_has_priced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("fastapi", reason="the extra service is not installed")
+def test_the_service_shows_its_agent_the_features_that_cost_has_priced(tmp_path: Path, curators: Any) -> None:
     httpx: Any = pytest.importorskip("httpx", reason="the extra service is not installed")
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples" / "service"))
-    curators: Any = importlib.import_module("curator")
-    monkeypatch.chdir(tmp_path)
-    decisions(tmp_path)
     asked = "cost d.csv --schema s.json --notions joint --seeds 2 --users 100 --always --jobs 1 --out found --map"
     assert "(did you mean 'fourier'?)" in invoke(*asked.split(), "furier").stderr
     shown = invoke(*asked.split(), "fourier")

@@ -74,10 +74,13 @@ class ScheduleGame(AgentGame):
         return schedule(self.agent(seed), users[: self.users], self.columns, start)
 
     def observed(self, scene: Boundary, world: int, runs: int, rng: Generator) -> Floats:
-        """Return the times of the next changes, and all that is seen from the target on."""
+        """Return how long the batch of the target was when it ended, the next changes, and all from the target on."""
         rows = []
         for _ in range(runs):
             seen = self.schedule(int(rng.integers(2**31)), scene.worlds[world], scene.place)
-            times = np.append(np.flatnonzero(seen[0]), np.full(4, self.users - scene.place))[:4]
-            rows.append(np.concatenate([times, seen.ravel()]))
+            changes, rest = np.flatnonzero(seen[0]), seen[:, scene.place :]
+            before, later = np.split(changes, [np.searchsorted(changes, scene.place)])
+            times = np.append(later - scene.place, np.full(4, self.users - scene.place))[:4]
+            length = scene.place + times[0] - (before[-1] if len(before) else -1)
+            rows.append(np.concatenate([[length], times, rest.ravel()]))
         return np.array(rows)

@@ -22,7 +22,7 @@ OPPOSITE = (
 )
 """Populations that are compared with each other besides those that are drawn."""
 Schedule = Callable[[int, Records, int | None], Array]
-"""The schedule of an agent of a seed that serves these users; with a number, of users from there on."""
+"""The schedule of an agent of a seed that serves these users; with a number, up to some changes after so many."""
 
 
 @dataclass(frozen=True)

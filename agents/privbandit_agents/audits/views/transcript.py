@@ -94,7 +94,10 @@ def changes(agent: Any, users: Records, probes: Array | None = None, most: int |
 def schedule(
     agent: Any, users: Records, columns: Sequence[int] | slice = slice(None), start: int | None = None
 ) -> Floats:
-    """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users)."""
+    """Return whether the release changed after each user, and ``frozen_rounds`` then, shape (2, users).
+
+    With ``start`` that is looked at up to the fourth change after so many users; beyond, there are zeros.
+    """
     n = len(users.feedback)
     seen, left = np.zeros((2, n)), 4
     looks = transcript(agent, portions(users, range(1, 1 + n)))
@@ -107,7 +110,7 @@ def schedule(
             left -= int(seen[0, t])
             if not left:
                 break
-    return seen[:, start or 0 :]
+    return seen
 
 
 def added(told: Floats, news: Floats) -> Floats:

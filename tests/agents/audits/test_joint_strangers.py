@@ -87,6 +87,7 @@ def test_a_schedule_that_raw_data_decide_is_refuted_and_a_private_one_is_not(con
 @pytest.mark.wide
 def test_a_sparse_vector_without_noise_of_its_queries_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Right after a user a batch ends in one run of twenty, or never, by the user's record."""
+    monkeypatch.setattr(schedule, "USERS_A_RUN", 128)
     monkeypatch.setattr(ScheduleGame, "runs", 6000)
     monkeypatch.setattr(ScheduleGame, "budget", 24_000)
     game = ScheduleGame(STRANGER, {"trigger": 1.0, "fault": "no query noise"})

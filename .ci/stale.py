@@ -4,7 +4,7 @@ python .ci/stale.py        # from a clone with its history; in any other place i
 
 A caption names the command: a benchmark, or an experiment of the library. Code that a table only runs through, such as
 an agent, is not looked at: whoever changes what an agent does measures its tables again. Whoever finds that a changed
-file makes the same table commits with a line ``Stands: docs/TABLE.csv`` in the message.
+file makes the same table commits, with ``Stands: docs/TABLE.csv`` as a line of the message.
 """
 
 import re

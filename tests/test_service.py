@@ -28,7 +28,7 @@ from numpy.random import default_rng
 
 fastapi, httpx = Later("fastapi"), Later("httpx")  # the extra service
 SERVICE = Path(__file__).parents[1] / "examples" / "service"
-FORMER = Path(__file__).parent / "agents" / "playing" / "former" / "curator.npz"
+FORMER = Path(__file__).parent / "agents" / "playing" / "former" / "0.3" / "curator.npz"
 USERS, ARMS, DIM = 40, 3, 2
 
 

@@ -270,7 +270,7 @@ def cost(
     failures: list[Failure] = []
     if found.gain.shown or always:
         if err is not None:
-            err.print(*paragraph(found.headline), sep="\n", highlight=False)
+            err.print(*paragraph(found.headline), sep="\n", highlight=False, soft_wrap=True)
         with usage_errors("cost"):
             made = possible_worlds(log, seeds)
         path = (folder / f"world-{made.digest}.npz").absolute()

@@ -72,12 +72,21 @@ class JointGame(AgentGame):
 
     def trial(self) -> list[int]:
         """Return the numbers of users after which to look: as the view changes in a trial run, then doubling."""
-        most = getattr(self.env.unwrapped, "horizon", USERS_A_RUN)
+        most = self.horizon
         head, first = self.others[: min(most, USERS_A_RUN)], min(self.times, 8)
         found = changes(self.agent(0), head, self.others.contexts[:PROBES], first) or [len(head.feedback)]
         while len(found) < self.times and found[-1] < most:
             found.append(min(2 * found[-1], most))
         return found
+
+    @property
+    def horizon(self) -> int:
+        return getattr(self.env.unwrapped, "horizon", USERS_A_RUN)
+
+    def looks_of(self, scene: Scene) -> list[int]:
+        """Return after how many users, from the target on, to look in a scene: none comes after the horizon."""
+        room = max(self.horizon - scene.before, 1)
+        return [users for users in self.looks if users <= room] or [room]
 
     def scenes(self) -> list[Scene]:
         pairs = joint_pairs(self.env, self.others, self.agent(0), self.answers)
@@ -86,7 +95,7 @@ class JointGame(AgentGame):
     def further(self, best: list[Scene]) -> list[Scene]:
         found = populations(self.env, USERS_A_RUN, self.agent(0))
         some = [(name, found[name]) for name in AMONG if name in found]
-        late = [users for users in LATE if self.times > 1 and users < getattr(self.env.unwrapped, "horizon", 0)]
+        late = [users for users in LATE if self.times > 1 and users < self.horizon]
         return [
             Scene(scene.pair, others, f"{scene.words}, among {name}")
             for scene in best[: self.among]
@@ -114,7 +123,7 @@ class JointGame(AgentGame):
         """
         found = [self.collected(scene, world, runs, np.random.default_rng(7)) for world in (0, 1)]
         width = max(len(release) for _, told in found for releases in told for release in releases)
-        self.layout = Layout(found[0][0].shape[1], len(self.looks), width)
+        self.layout = Layout(found[0][0].shape[1], len(self.looks_of(scene)), width)
         return [self.table(*one, width) for one in found]
 
     def contrast_of(self, zero: Floats, one: Floats) -> Any:
@@ -137,29 +146,30 @@ class JointGame(AgentGame):
 
     def collected(self, scene: Scene, world: int, runs: int, rng: Generator) -> tuple[Floats, list[list[Floats]]]:
         """Return the actions of each run, as indicators of arms, (runs, a), and its releases at all times."""
-        others = scene.others[np.arange(1, self.looks[-1]) % len(scene.others.feedback)]
-        users, found = scene.pair.users(world, 1).then(others), []
+        looks, found = self.looks_of(scene), []
+        others = scene.others[np.arange(1, looks[-1]) % len(scene.others.feedback)]
+        users = scene.pair.users(world, 1).then(others)
         earlier = scene.others[np.arange(scene.before) % len(scene.others.feedback)]
         for _ in range(runs):
             agent = self.fresh(rng)
             if scene.before:
                 agent.update(earlier.contexts, earlier.actions, earlier.feedback)
-            found.append(self.readings(agent, users))
+            found.append(self.readings(agent, users, looks))
         return np.stack([np.concatenate(acted) for acted, _ in found]), [released for _, released in found]
 
     def table(self, actions: Floats, told: list[list[Floats]], width: int) -> Floats:
         """Return actions and releases as rows; releases are filled with zeros, or cut, to ``width`` numbers."""
-        released = np.zeros((len(told), len(self.looks), width))
+        released = np.zeros((len(told), len(told[0]), width))
         for row, releases in zip(released, told, strict=True):
             for k, release in enumerate(releases):
                 row[k, : len(release)] = release[:width]
         return np.column_stack([actions, released.reshape(len(told), -1)])
 
-    def readings(self, agent: Any, users: Records) -> tuple[list[Floats], list[Floats]]:
+    def readings(self, agent: Any, users: Records, looks: list[int]) -> tuple[list[Floats], list[Floats]]:
         """Serve users; return actions towards probes, and the release and all publications, at all times."""
         acted, released, told = list[Floats](), list[Floats](), np.zeros(0)
         probes = self.others.contexts[:PROBES]
-        for look in transcript(agent, portions(users, self.looks)):
+        for look in transcript(agent, portions(users, looks)):
             if look.users:
                 told = added(told, look.news)
                 acted.append(self.indicators(agent.select_action(probes)))

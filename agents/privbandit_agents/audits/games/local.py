@@ -111,7 +111,8 @@ class LocalGame(AgentGame):
                 )
 
     def tried(self, scene: Scene, runs: int) -> tuple[Contrast, tuple[float, float]]:
-        contrast, (bound, tie) = super().tried(scene, runs)
+        # two reports show a fault of the second if both are read well
+        contrast, (bound, tie) = super().tried(scene, runs if scene.next is None else max(runs, 4 * self.pilots))
         counts = scene.next is None or bound > 1.05 * self.claim.level
         return contrast, (bound if counts else 0.0, tie)
 

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 from privbandit_agents.experiments.results.statistics import Interval, expanded, percentile_interval, seed_weights
 from privbandit_agents.experiments.suite.records import VISIT, Record
 from privbandit_agents.experiments.suite.scores import NOTIONS, placed, scores_of
-from privbandit_agents.experiments.suite.tasks import OPEN, Suite, budget_name
+from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name
 from privbandit_agents.experiments.views.style import (
     DASHES,
     PALETTE,
@@ -23,24 +23,30 @@ from privbandit_agents.experiments.views.style import (
 )
 from privbandit_agents.experiments.views.style import NOTIONS as CALLED
 
+REAL = "real data"
+"""The group of the tasks that real data make."""
+
 
 def gain_kept(records: Mapping[str, Record], suite: Suite) -> tuple[dict[str, list[Interval[float]]], list[str]]:
     """Return the share of the gain that private agents keep, by notion at each budget, and the families.
 
     The gain is how much less regret than uniform play the best agent without privacy has. Of each family the agent with
-    the highest score counts. Shares are means over the tasks of the families that all notions play, each task with the
-    same weight; intervals are by a bootstrap of the seeds within tasks, at 95 %.
+    the highest score counts. Shares are means over the ``judged`` tasks of the families that all notions play, each
+    task with the same weight; intervals are by a bootstrap of the seeds within tasks, at 95 %.
     """
     scores = scores_of(records, suite).filter(pl.col("notion") != OPEN, unit=VISIT)
     notions = [one for one in NOTIONS if one in scores["notion"]]
-    families = sorted(set.intersection(*(set(scores.filter(notion=one)["family"]) for one in notions)))
+    ranked = {epsilon: placed(scores, epsilon).filter(pl.col("rank").is_not_null()) for epsilon in suite.budgets}
+    played = [set(places.filter(notion=one)["family"]) for places in ranked.values() for one in notions]
+    families = sorted(set.intersection(*played))
+    if not families:
+        raise ValueError(f"no family has an agent of each of {', '.join(notions)} that played all of its tasks.")
     found: dict[str, list[Interval[float]]] = {notion: [] for notion in notions}
-    for epsilon in suite.budgets:
-        places = placed(scores, epsilon).filter(pl.col("rank").is_not_null())
+    for epsilon, places in ranked.items():
         for notion in notions:
             first = {family: places.filter(family=family, notion=notion)["agent"][0] for family in families}
             shares = []
-            for task in (one for one in suite.tasks.values() if one.family in first and not one.people):
+            for task in judged(suite, families):
                 regrets = records[first[task.family]].regrets.get(task.name, {}).get(budget_name(epsilon))
                 lost = np.full(len(suite.seeds), task.uniform) if regrets is None else np.array(regrets)
                 shares.append((task.uniform - lost) / (task.uniform - task.best))
@@ -49,6 +55,12 @@ def gain_kept(records: Mapping[str, Record], suite: Suite) -> tuple[dict[str, li
             level = expanded(0.95, len(suite.seeds), len(shares) * (len(suite.seeds) - 1))
             found[notion].append(percentile_interval(float(np.mean([one.mean() for one in shares])), draws, level))
     return found, families
+
+
+def judged(suite: Suite, families: list[str]) -> list[Task]:
+    """Return the tasks of these families in which a person has one visit: of real data, if the suite has such."""
+    tasks = [one for one in suite.tasks.values() if one.family in families and not one.people]
+    return [one for one in tasks if one.group == REAL] or tasks
 
 
 def price(records: Mapping[str, Record], suite: Suite) -> Figure:
@@ -72,8 +84,10 @@ def price(records: Mapping[str, Record], suite: Suite) -> Figure:
         axis.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axis.set(ylim=(0, 1.05), xlabel="epsilon", title="Share of the gain over uniform play that is kept")
         label_points(axis, labels)
-        tasks = sum(task.family in families and not task.people for task in suite.tasks.values())
-        told = f"mean and 95 % interval over {tasks} tasks of suite {suite.version}: {', '.join(families)};\n"
+        tasks = judged(suite, families)
+        of = f" of {REAL}" if tasks[0].group == REAL else ""
+        played = ", ".join(sorted({task.family for task in tasks}))
+        told = f"mean and 95 % interval over {len(tasks)} tasks{of} of suite {suite.version}: {played};\n"
         figure.supxlabel(
             f"{told}of each family the agent with the highest score", fontsize=9, color="#555555", x=0.01, ha="left"
         )

@@ -607,6 +607,7 @@ def test_further_rows_keep_classes_scale_and_the_former_fit(monkeypatch: pytest.
     assert model.ledger_.releases == 600
 
 
+@pytest.mark.wide_at("kernel-ldp")
 @pytest.mark.parametrize("name", AGENTS_OF_LABELS)
 def test_rows_at_rest_have_no_names(name: str) -> None:
     if "people" not in field_names(find(name).load().Config):

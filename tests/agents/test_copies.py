@@ -227,6 +227,7 @@ def test_a_pickle_of_an_agent_without_a_seed_holds_no_key(name: str) -> None:
             agent.update(contexts, np.asarray(agent.select_action(contexts)), np.ones(60))
 
 
+@pytest.mark.wide_at("kernel-ldp")
 @pytest.mark.every_agent
 @pytest.mark.parametrize("name", PRIVATE)
 def test_copies_share_no_noise_unless_they_were_made_with_a_seed(name: str) -> None:
@@ -240,7 +241,7 @@ def test_copies_share_no_noise_unless_they_were_made_with_a_seed(name: str) -> N
     assert len({drawn(way(seeded), env) for way in (copy.deepcopy, COPIES["pickle"])}) == 1
 
 
-@pytest.mark.wide_at("*-deepcopy", "*-copy")
+@pytest.mark.wide_at("ldp-linucb-pickle", "*-deepcopy", "*-copy")
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["ldp-linucb", "ldp-greedy"])
 def test_no_two_of_400_copies_share_a_report(name: str, way: str) -> None:

@@ -59,6 +59,7 @@ def check(name: str, **config: Any) -> None:
         check_agent(name, LINEAR, 150, **config)
 
 
+@pytest.mark.wide_at("Device-kept in the class-*", "Device-kept in a default-*")
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(("kind", "fault", "by", "said"), CASES)
 def test_a_fault_is_found(kind: str, fault: str, by: str, said: str) -> None:

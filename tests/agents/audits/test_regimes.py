@@ -34,7 +34,9 @@ WORLDS = {
 
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.wide_at("growing-*", "delayed-*", "*-jdp-smooth", "*-adap-klucb")
+@pytest.mark.wide_at(
+    "fixed-jdp-linucb", "fixed-ldp-*", "fixed-shuffle-glm", "growing-*", "delayed-*", "*-jdp-smooth", "*-adap-klucb"
+)
 @pytest.mark.filterwarnings("ignore:the replay of")
 def test_exact_losses_are_within_the_promise_in_every_regime(law: str, name: str) -> None:
     first = {"first": 12} if name.startswith("shuffle") else {}
@@ -44,7 +46,9 @@ def test_exact_losses_are_within_the_promise_in_every_regime(law: str, name: str
 
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.wide_at("fixed-*", "growing-*", "delayed-*", "lost-[ajp]*", "lost-ldp-clicks", "lost-shuffle-glm")
+@pytest.mark.wide_at(
+    "lost-shuffle-linucb", "fixed-*", "growing-*", "delayed-*", "lost-[ajp]*", "lost-ldp-clicks", "lost-shuffle-glm"
+)
 def test_an_audit_refutes_no_promise_in_any_regime(law: str, name: str) -> None:
     """One audit in a thousand accuses an honest agent."""
     played: list[Any]

@@ -58,6 +58,7 @@ def served(agent: Any, env: Any, users: int = 250, step: int = 10) -> Any:
     return np.concatenate(actions)
 
 
+@pytest.mark.every_agent
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "world"), PLAYERS)
 def test_every_agent_serves_the_active_arms_alone_or_refuses(name: str, world: str, tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_a_new_arm_waits_for_a_short_batch(tmp_path: Path) -> None:
         assert ends == [3000 + first, 3000 + first + -(-first // 2)]
 
 
+@pytest.mark.wide_at("clicks-JDPLinUCB", "linear-JDPGLM")
 @pytest.mark.parametrize("kind", [JDPLinUCB, JDPGLM])
 @pytest.mark.parametrize("world", ["linear", "clicks"])
 def test_arms_that_come_and_go_cost_nothing_beyond_the_promise(kind: type[Any], world: str) -> None:
@@ -151,7 +153,7 @@ def test_arms_that_come_and_go_cost_nothing_beyond_the_promise(kind: type[Any], 
     assert agent.arm_states["a"] == "retired"
     assert agent.ledger.spent() == without.ledger.spent() and agent.guarantee == without.guarantee
     for user in (0, 55, 70):
-        costs, unseen = replay(named(Changing), WORLDS[world]["id"], 200, {}, user)
+        costs, unseen = replay(named(Changing), WORLDS[world]["id"], 120, {}, user)
         assert not unseen and costs
         worst = max(cost.at(agent.guarantee.delta) for cost in costs)
         assert 0 < worst <= agent.guarantee.epsilon * (1 + 1e-6)

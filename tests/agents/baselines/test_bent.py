@@ -86,6 +86,7 @@ def test_a_network_has_the_gradients_of_its_loss() -> None:
             assert gradient[place] == pytest.approx(slope, abs=1e-5)
 
 
+@pytest.mark.wide
 def test_hidden_layers_count_where_rewards_bend_alone() -> None:
     bent, straight = gym.make("privbandit/Smooth-v0"), gym.make("privbandit/Linear-v0", dim=5)
     agents: list[Any] = [make("neural-linear", env, seed=0) for env in (bent, straight)]

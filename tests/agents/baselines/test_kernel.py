@@ -50,7 +50,7 @@ def test_features_between_the_places_have_the_kernel_for_inner_products() -> Non
     assert KernelFeatures.of(x, 1.0, 7).dim == 7
 
 
-@pytest.mark.wide_at("labels0", "labels1", "labels2", "labels4")
+@pytest.mark.wide_at("labels5", "labels0", "labels1", "labels2", "labels4")
 @pytest.mark.parametrize("labels", [[], [1], [1, 1, 1], [0, 1], [0, 0, 0, 1], [0, 1] * 5])
 def test_public_rows_of_every_number_and_hostile_contexts(labels: list[int]) -> None:
     env: Any = gym.make(WORLD, horizon=10)

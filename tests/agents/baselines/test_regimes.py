@@ -50,7 +50,7 @@ def regret(world: str, name: str, law: tuple[tuple[str, Any], ...], seeds: int, 
     ],
 )
 @pytest.mark.parametrize("law", [BATCH, FIXED])
-@pytest.mark.wide_at("law1-*", "*-ldp-ucb-*", "*-regcb-*", "*-ucb1-*")
+@pytest.mark.wide_at("law0-arms-linucb-*", "law1-*", "*-ldp-ucb-*", "*-regcb-*", "*-ucb1-*")
 def test_a_batch_costs_what_uniform_play_over_the_first_one_does(
     law: dict[str, Any], world: str, name: str, epsilon: float | None, most: float
 ) -> None:
@@ -68,6 +68,7 @@ def test_no_batch_costs_more_than_half_as_much_again_as_it_must(name: str, size:
     assert regret(world, name, law, 6) <= 1.5 * floor
 
 
+@pytest.mark.wide_at("jdp-linucb")
 @pytest.mark.parametrize("name", ["jdp-glm", "jdp-linucb"])
 def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     def played(told: dict[str, Any], seed: int) -> float:
@@ -78,6 +79,7 @@ def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     assert told < 0.97 * untold
 
 
+@pytest.mark.wide_at("sw-linucb-arms", "sw-linucb-linear", "regcb-arms", "linucb-arms", "regcb-clicks")
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["linucb", "regcb", "sw-linucb"])
 def test_widths_count_whoever_was_served(world: str, name: str) -> None:
@@ -144,7 +146,7 @@ def test_probabilities_of_a_run_of_all_arms_are_those_by_which_arms_are_drawn(na
     assert (np.abs(drawn - n * law) <= 5 * np.sqrt(n * law * (1 - law)) + 1e-9).all() and law.sum() == pytest.approx(1)
 
 
-@pytest.mark.wide_at("law[12]")
+@pytest.mark.wide_at("law0", "law[12]")
 @pytest.mark.parametrize("law", [*LATE, {"mean": 40, "law": "heavy", "missing": 0.3}])
 def test_expected_records_of_arms_are_right_on_average(law: dict[str, Any]) -> None:
     """Of the first runs of a curator who counts no arm: by the promise, within five standard errors."""

@@ -82,6 +82,7 @@ def keep_at_most(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privbandit_agents.baselines.tree.KEPT_BYTES", rows * (4 * 64 + 16))  # rows of digits
 
 
+@pytest.mark.wide_at("digits-65536")
 @pytest.mark.parametrize(("source", "kept"), [("lpct-synthetic", 100), ("digits", 2**16), ("digits", 150)])
 def test_blocks_and_steps_give_the_same_run(source: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_at_most(kept, monkeypatch)

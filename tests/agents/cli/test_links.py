@@ -42,6 +42,7 @@ def prepared(folder: Path) -> None:
     assert made.exit_code == 0, made.stderr
 
 
+@pytest.mark.wide_at("report-True")
 @pytest.mark.filterwarnings("ignore:.*was set aside as")
 @pytest.mark.parametrize("there", [True, pytest.param(False, marks=pytest.mark.wide)])
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.wide]) for n in COMMANDS])
@@ -79,6 +80,7 @@ def test_links_at_every_name_that_a_command_writes_are_replaced(
     assert fixed and not any(path.is_symlink() for path in fixed), again.stderr
 
 
+@pytest.mark.wide_at("tensorboard-trials-True")
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("inner", [FOLDERS[-1], *(pytest.param(name, marks=pytest.mark.wide) for name in FOLDERS[:-1])])
 def test_folders_inside_that_are_links_are_refused_by_name(

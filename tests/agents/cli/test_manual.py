@@ -58,7 +58,7 @@ SMALL: dict[str, dict[str, Any]] = {"linear": {"dim": 2}, "sparse": {"dim": 6, "
 SMALL["clicks"] = {"n_arms": 2, "dim": 2}
 
 
-@pytest.mark.wide_at("psgd-*", "pglm", "auto-*")
+@pytest.mark.wide_at("kernel-ldp", "psgd-*", "pglm", "auto-*")
 @pytest.mark.parametrize("name", [name for name, one in AGENTS.items() if one.notion not in ("", "none")])
 def test_what_a_list_says_of_deployment_is_what_secure_noise_does(name: str) -> None:
     """Agents that may be deployed are exact with it at 0.5, 1 and 4; shuffled coins where they can be tossed."""

@@ -1,6 +1,7 @@
 """``privbandit score``: its sheet, its terminal lines, and its refusals."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,12 +32,16 @@ class Wrong(Uniform):
 '''
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suite of two of its tasks, so that a score takes a second."""
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the suite have two of its tasks, so that a score takes a second."""
     suite = load_suite()
     tasks = {name: suite.tasks[name] for name in ("linear-small", "clicks-small")}
     monkeypatch.setattr(score, "load_suite", lambda version="v1": replace(suite, tasks=tasks))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    few(monkeypatch)
 
 
 def without_times(path: Path) -> str:
@@ -107,9 +112,9 @@ def test_a_changed_world_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
 def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "references.json"
     known = references()
-    few = {"linear-small": known["uniform"].regrets["linear-small"]}
+    kept = {"linear-small": known["uniform"].regrets["linear-small"]}
     monkeypatch.setattr(score, "reference_file", lambda version: path)
-    found = {"uniform": replace(known["uniform"], regrets=few)}
+    found = {"uniform": replace(known["uniform"], regrets=kept)}
     monkeypatch.setattr(score, "own_references", lambda version: found)
     shown = invoke("score", "greedy", "--references", "--jobs", "1", "--out", str(tmp_path / "runs"))
     assert shown.exit_code == 0, shown.stderr
@@ -118,19 +123,28 @@ def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: p
     assert make("greedy", load_suite().tasks["linear-small"].env()).name == "greedy"
 
 
-@pytest.fixture
-def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that a stranger made; the agent's module is not loaded any more."""
-    sys.modules.pop("row_of_tests", None)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # folders of agents' files are added to it
-    (tmp_path / "row_of_tests.py").write_text(AGENT)
-    monkeypatch.chdir(tmp_path)
-    arguments = ("row_of_tests.py:Mine", "--quick", "--jobs", "1", "--submit", "mine", "--out", "runs")
-    shown = invoke("score", *arguments)
+    folder = tmp_path_factory.mktemp("stranger")
+    (folder / "row_of_tests.py").write_text(AGENT)
+    with pytest.MonkeyPatch.context() as patch:
+        few(patch)
+        patch.setattr(sys, "path", [*sys.path])  # folders of agents' files are added to it
+        patch.chdir(folder)
+        arguments = ("row_of_tests.py:Mine", "--quick", "--jobs", "1", "--submit", "mine", "--out", "runs")
+        shown = invoke("score", *arguments)
     assert shown.exit_code == 0 and "row: mine" in shown.stdout, shown.stderr
-    sys.modules.pop("row_of_tests")
-    (tmp_path / "row_of_tests.py").unlink()
-    return tmp_path / "mine"
+    return folder / "mine"
+
+
+@pytest.fixture
+def row(scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, beside which commands are given."""
+    sys.modules.pop("row_of_tests", None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(scored, tmp_path / "mine"))
 
 
 def changed(row: Path, task: str, factor: float, keep_scores: bool = False) -> None:

@@ -34,7 +34,7 @@ from privbandit_agents.testing.replay import check_replay
 
 Patch = pytest.MonkeyPatch
 LINEAR, SPARSE, ASSORTMENT = (f"privbandit/{name}-v0" for name in ("Linear", "SparseLinear", "Assortment"))
-USERS = 120
+USERS = 60
 
 
 def less_noise_in_the_counter(patch: Patch) -> None:
@@ -386,4 +386,4 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
 def test_a_leak_is_found(leak: Any, name: str, env_id: str, check: Any, words: str, monkeypatch: Patch) -> None:
     leak(monkeypatch)
     with pytest.raises(AssertionError, match=words):
-        check(name, env_id, USERS, {})
+        check(name, env_id, 2 * USERS if name == "newton-mnl" else USERS, {})  # whose first batches are longer

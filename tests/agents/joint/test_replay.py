@@ -138,9 +138,9 @@ def test_a_curator_that_publishes_nothing_is_reported_and_compared_from_outside(
 @pytest.mark.usefixtures("stranger")
 def test_a_mechanism_that_does_not_know_its_loss_is_reported() -> None:
     with pytest.warns(NotSeen, match=r"Coin has no method loss\(exact, other, released\)"):
-        check_replay("half", LINEAR, 120, {})
+        check_replay("half", LINEAR, 60, {})
     with pytest.warns(NotSeen, match="Coin has no method standardised"):
-        check_noise("half", LINEAR, 120, {})
+        check_noise("half", LINEAR, 60, {})
 
 
 @pytest.mark.usefixtures("stranger")

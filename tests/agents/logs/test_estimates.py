@@ -243,6 +243,7 @@ def shuffled(one: Log, order: np.ndarray) -> Log:
     return Log(**{name: array[order] for name, array in one.arrays.items()}, about=one.about)
 
 
+@pytest.mark.wide_at("False")
 @pytest.mark.parametrize("people", [False, True])
 def test_no_order_of_the_rows_changes_an_estimate(people: bool) -> None:
     one = clicks_of(900, 0, people)

@@ -55,7 +55,7 @@ def interrupted(trial: Trial, folder: Path, passed: int) -> None:
         run_trial(trial, folder, cut_at(passed), save_every=1e-9)
 
 
-@pytest.mark.wide_at("dqn", "a2c", "ppo")
+@pytest.mark.wide_at("ldp-greedy", "dqn", "a2c", "ppo")
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.agent)
 def test_a_run_that_is_cut_off_twice_gives_what_it_would_have_given(trial: Trial, tmp_path: Path) -> None:
     whole = run_trial(trial, tmp_path / "whole").result

@@ -159,6 +159,7 @@ def implies(built: Guarantee, asked: dict[str, Any]) -> bool:
 NAMES = [name for name in AGENTS if name != "dpmnl-approx"]  # the paper's, which takes a rho for the epsilon it implies
 
 
+@pytest.mark.wide_at("auto-local")
 @pytest.mark.every_agent
 @pytest.mark.parametrize("name", [*NAMES, "explore-jdp-linucb"])
 def test_the_budget_that_was_asked_for_is_the_one_that_is_built(name: str) -> None:

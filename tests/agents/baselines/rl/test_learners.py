@@ -373,6 +373,7 @@ class Hostile(gym.Wrapper[Any, Any, Any, Any]):
     turn = 0
 
 
+@pytest.mark.wide_at("ppo")
 def test_hostile_users_do_not_poison_a_policy(name: str) -> None:
     env = gym.make(LINEAR, horizon=200).unwrapped
     agent = small(name, env)

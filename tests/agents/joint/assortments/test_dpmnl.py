@@ -252,6 +252,7 @@ def test_equal_releases_leave_equal_policies_whatever_the_data(name: str, monkey
     np.testing.assert_array_equal(*(agent.select_action(probe) for agent in agents))
 
 
+@pytest.mark.wide_at("dpmnl-approx")
 @both
 def test_calls_are_made_when_the_released_determinant_has_grown_and_are_capped(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -407,7 +408,7 @@ def test_any_grouping_of_users_leads_to_the_same_bits(name: str, counter: str, g
     assert same_state(agents[0], agents[1]) and same_state(agents[0], agents[2]) and agents[0].calls > 1
 
 
-@pytest.mark.wide_at("config[02]-*")
+@pytest.mark.wide_at("config1-dpmnl-approx", "config[02]-*")
 @both
 @pytest.mark.parametrize("config", [{"counter": "tree"}, {"counter": "buffered", "growth": 1}, {"growth": 2.0}])
 def test_runs_stop_and_go_on_whatever_the_settings(name: str, config: dict[str, Any]) -> None:

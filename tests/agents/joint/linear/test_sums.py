@@ -86,12 +86,12 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("check", [check_replay, check_noise, check_frozen, check_resume])
 @pytest.mark.parametrize("name", ["along", "bynight"])
 def test_a_stranger_conforms(name: str, check: Any, env_id: str) -> None:
-    check(name, env_id, 120, {})
+    check(name, env_id, 60, {})
 
 
 def test_a_statistic_that_does_not_clip_is_found() -> None:
     with pytest.raises(AssertionError, match="BufferedToeplitz costs"):
-        check_replay("unclipped", LINEAR, 120, {})
+        check_replay("unclipped", LINEAR, 60, {})
 
 
 def test_a_statistic_is_what_it_says() -> None:

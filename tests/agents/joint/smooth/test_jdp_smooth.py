@@ -79,6 +79,7 @@ def test_without_noise_the_functions_are_learned(dim: int) -> None:
     assert np.abs(agent.means(probes) + 0.5 - problem.means(probes)).mean() < 0.08
 
 
+@pytest.mark.wide_at("5-0.8", "2-0.7")
 @pytest.mark.parametrize(("dim", "most"), [(1, 0.5), (2, 0.7), (5, 0.8)])
 def test_it_is_ahead_of_a_regression_that_is_straight(dim: int, most: float) -> None:
     regrets = []

@@ -173,6 +173,7 @@ def test_a_report_is_the_slope_of_the_log_likelihood(labels: int) -> None:
     assert own[:, None] * right + (1 - own)[:, None] * wrong == pytest.approx(np.zeros((30, 4)), abs=1e-9)
 
 
+@pytest.mark.wide_at("wine")
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_a_group_larger_than_a_batch_is_the_same_as_one_by_one(source: str) -> None:
     env = classification(USERS, source=source)

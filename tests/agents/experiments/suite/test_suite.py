@@ -310,13 +310,13 @@ def test_the_gain_that_is_kept_is_a_share_of_that_without_privacy() -> None:
     assert len(price(records, suite).axes) == 1
     # of a suite with real data, these tasks alone count: "half" has 505 in "one", 10 in "two"
     records["half"] = replace(
-        records["half"], regrets=records["half"].regrets | {"two": dict.fromkeys(("0.5", "1", "4"), [10.0] * 4)}
+        records["half"], regrets={**records["half"].regrets, "two": dict.fromkeys(("0.5", "1", "4"), [10.0] * 4)}
     )
-    real = replace(suite, tasks=suite.tasks | {"one": replace(suite.tasks["one"], group="real data")})
+    real = replace(suite, tasks={**suite.tasks, "one": replace(suite.tasks["one"], group="real data")})
     assert gain_kept(records, suite)[0]["joint"][1].value == pytest.approx(0.75)
     assert gain_kept(records, real)[0]["joint"][1].value == pytest.approx(0.5)
     # a family that no agent of a notion plays whole has no place
-    del records["noisy"].regrets["two"]
+    records["noisy"] = replace(records["noisy"], regrets={"one": records["noisy"].regrets["one"]})
     with pytest.raises(ValueError, match="no family"):
         gain_kept(records, suite)
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from privbandit_agents.cli.score import plan_of
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.running.attempt import run_trial
 from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
 from privbandit_agents.experiments.suite.price import gain_kept, price
 from privbandit_agents.experiments.suite.records import (
@@ -20,6 +23,7 @@ from privbandit_agents.experiments.suite.records import (
     references,
     write_references,
 )
+from privbandit_agents.experiments.suite.rows import same
 from privbandit_agents.experiments.suite.scores import (
     Board,
     board_tasks,
@@ -326,3 +330,19 @@ def test_the_page_of_the_references_has_every_agent_and_is_small() -> None:
     page = leaderboard(standings())
     assert all(f'"{name}"' in page for name in references())
     assert "--submit" in page and "NaN" not in page and len(page.encode()) < 400_000
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", sorted(references()))
+def test_a_reference_is_what_its_agent_does(name: str, tmp_path: Path) -> None:
+    """By the first seed of the shortest task of each family."""
+    known, shortest = references()[name], dict[str, tuple[Task, str, Trial]]()
+    for task, budget, trials in plan_of(name, load_suite()).parts:
+        if trials and budget in ("1", OPEN) and task.name in known.regrets:
+            first = shortest.setdefault(task.family, (task, budget, trials[0]))
+            if task.users < first[0].users:
+                shortest[task.family] = task, budget, trials[0]
+    assert shortest
+    for task, budget, trial in shortest.values():
+        regret = float(run_trial(trial, tmp_path).result.regret[-1])
+        assert same(known.regrets[task.name][budget][0], regret), task.name

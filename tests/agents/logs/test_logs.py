@@ -22,6 +22,7 @@ def world() -> Any:
     return gym.make("privbandit/Linear-v0", **SMALL).unwrapped
 
 
+@pytest.mark.wide_at("lints")
 @pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "ldp-greedy", "lints", "explore-jdp-linucb"])
 def test_a_logged_run_is_the_run_of_play(name: str) -> None:
     env = world()

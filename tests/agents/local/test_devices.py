@@ -23,7 +23,6 @@ def world(name: str, users: int) -> Any:
     return next(env for env_id in FAMILIES.values() if can_play(name, env := gym.make(env_id, horizon=users)))
 
 
-@pytest.mark.wide_at("lplr-settings20")
 @pytest.mark.every_agent
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_exact_is_what_every_randomizer_of_a_run_is(

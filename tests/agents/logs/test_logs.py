@@ -160,7 +160,6 @@ def test_exploring_keeps_kind_guarantee_and_ledger() -> None:
     assert np.allclose(law[np.arange(40), own.select_action(probe)], 0.75 + 0.25 / 4), "one state, two ways to choose"
 
 
-@pytest.mark.wide_at("parquet")
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
 def test_a_flipped_bit_is_never_read_as_another_log(
     tmp_path: Path, ending: str, capfd: pytest.CaptureFixture[str]

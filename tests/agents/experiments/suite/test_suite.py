@@ -202,7 +202,7 @@ def test_every_agent_has_a_reference_in_a_file_that_fits() -> None:
 
 @pytest.mark.parametrize("name", SUITE.tasks)
 def test_a_task_asks_something(name: str) -> None:
-    """Its frozen numbers are near those of the references; uniform play is far from the best; a private agent learns."""
+    """Its frozen numbers are near the references; uniform play is far from the best; a private agent learns."""
     task, known = SUITE.tasks[name], references()
     assert np.mean(known["uniform"].regrets[name][OPEN]) == pytest.approx(task.uniform, rel=1e-5)
     assert task.best / 3 < np.mean(known[task.best_agent].regrets[name][OPEN]) < 3 * task.best

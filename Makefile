@@ -75,7 +75,7 @@ test-package:  ## build the source archive and the wheel, install each elsewhere
 	$(PYTHON) .ci/package.py
 
 notebooks: $(VENV)/.dev  ## run every notebook
-	$(BIN)/python -m pytest -n auto -m "slow or not slow" tests/test_notebooks.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_notebooks.py
 
 test-faults: $(VENV)/.dev  ## attack the project by kills, full disks, hostile records, broken servers and files, and signals at 40 moments of eight commands (long)
 	$(BIN)/python tests/faults/run.py

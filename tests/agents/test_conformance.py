@@ -36,8 +36,6 @@ CASES = [
 
 HORIZON, BRIEF = 180, 120
 """Users of a run, and of a replay, which makes many runs; outsiders' agents get more."""
-SOON = {"jdp-linucb", "jdp-glm", "fliphat", "dp-dqn"}
-"""Agents that release so early that half as many users of a replay show every leak of ``joint/test_mutants.py``."""
 CHOSEN: dict[str, dict[str, Any]] = {"dp-se": {"width": 0.05}}
 """Settings that would take long to choose, or with which something is released in a short run."""
 
@@ -83,7 +81,5 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES)
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
-    horizon = 64 if checks_for(name) is LEARNER_CHECKS else HORIZON
-    if check.__name__ == "check_replay":
-        horizon = BRIEF // (1 + (name in SOON))
+    horizon = 64 if checks_for(name) is LEARNER_CHECKS else BRIEF if check.__name__ == "check_replay" else HORIZON
     check(name, env_id, horizon, CHOSEN.get(name, {}))

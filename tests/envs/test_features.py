@@ -55,6 +55,7 @@ def test_users_rewards_and_regret_are_those_of_the_world(kind: str) -> None:
     assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.__slots__)
 
 
+@pytest.mark.wide_at("own-more3", "shared-more1")
 @pytest.mark.parametrize(
     ("kind", "more"),
     [

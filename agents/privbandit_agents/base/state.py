@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +18,6 @@ JSON_KEY = "json"
 Arrays = dict[str, NDArray[Any]]
 
 
-@runtime_checkable
 class Stateful(Protocol):
     """An object that knows its state itself; of all others the attributes are the state."""
 
@@ -27,6 +26,10 @@ class Stateful(Protocol):
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
         """Take over a state that an object of the same construction returned."""
+
+
+def stateful(value: object) -> TypeGuard[Stateful]:
+    return hasattr(type(value), "state") and hasattr(type(value), "restore")
 
 
 def state_of(thing: object) -> tuple[Arrays, dict[str, Any]]:
@@ -43,7 +46,7 @@ def state_of(thing: object) -> tuple[Arrays, dict[str, Any]]:
         elif isinstance(value, Generator):
             values[name] = value.bit_generator.state
         elif hasattr(value, "__dict__"):
-            inner_arrays, inner_values = value.state() if isinstance(value, Stateful) else state_of(value)
+            inner_arrays, inner_values = value.state() if stateful(value) else state_of(value)
             arrays.update({f"{name}.{key}": array for key, array in inner_arrays.items()})
             values.update({f"{name}.{key}": inner for key, inner in inner_values.items()})
         else:
@@ -60,7 +63,7 @@ def restore_into(thing: object, arrays: Arrays, values: dict[str, Any]) -> None:
         if isinstance(value, Generator):
             value.bit_generator.state = values[name]
         elif hasattr(value, "__dict__"):
-            restore = value.restore if isinstance(value, Stateful) else partial(restore_into, value)
+            restore = value.restore if stateful(value) else partial(restore_into, value)
             restore(inside(name, arrays), inside(name, values))
         else:
             setattr(thing, name, taken(name, value, arrays[name].copy(order="K") if name in arrays else values[name]))
@@ -110,9 +113,10 @@ def rekey(thing: object, rng: Generator | None = None) -> None:
 
 def kept(thing: object) -> Iterator[tuple[str, Any]]:
     """Yield the attributes that are state."""
+    fixed = getattr(thing, "fixed", ())
     for name, value in vars(thing).items():
-        frozen = is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[union-attr]
-        if name not in getattr(thing, "fixed", ()) and not frozen:
+        made = getattr(value if isinstance(value, type) else type(value), "__dataclass_params__", None)
+        if name not in fixed and not (made is not None and made.frozen):
             yield name, value
 
 

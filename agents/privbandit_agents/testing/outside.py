@@ -8,7 +8,7 @@ from numpy.random import Generator, RandomState
 
 from privbandit_agents.audits.views.reports import encoded
 from privbandit_agents.base.agent import Agent, AnyAgent
-from privbandit_agents.base.state import Stateful
+from privbandit_agents.base.state import stateful
 
 
 def bytes_of(value: Any) -> bytes | None:
@@ -16,7 +16,7 @@ def bytes_of(value: Any) -> bytes | None:
     if isinstance(value, Generator | RandomState):
         return b""
     try:
-        if isinstance(value, Stateful) and type(value).__module__.startswith("privbandit_agents."):
+        if stateful(value) and type(value).__module__.startswith("privbandit_agents."):
             arrays, values = value.state()
             return encoded([sorted(arrays.items()), sorted(values.items())])
         if hasattr(value, "__dict__") and not callable(value):

@@ -52,7 +52,8 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("law", "fault"), [("laplace", "no noise"), ("gaussian", "ten times epsilon"), ("gaussian", "raw reads")]
+    ("law", "fault"),
+    [("laplace", "no noise"), ("laplace", "raw reads"), ("gaussian", "ten times epsilon"), ("gaussian", "raw reads")],
 )
 @pytest.mark.wide
 def test_gross_faults_are_found_by_few_runs(law: str, fault: str) -> None:

@@ -161,6 +161,7 @@ def test_every_agent_plays_arms_that_are_present(name: str, place: int) -> None:
     assert np.array_equal(results[0].regret, results[1].regret)
 
 
+@pytest.mark.wide_at("linucb")
 @pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "ldp-greedy"])
 def test_agents_learn_where_arms_come_and_go(name: str) -> None:
     """Half of the uniform agent's regret, at a tenth of it by 1 % chance if nothing were learnt."""

@@ -13,6 +13,7 @@ USERS = 600
 CLASSIFIERS = ("tree-all", "histogram")
 
 
+@pytest.mark.wide_at("histogram-digits")
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_group_of_users_across_refits_is_those_users_in_order(name: str, source: str) -> None:

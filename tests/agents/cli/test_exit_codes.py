@@ -184,7 +184,6 @@ main()
 """
 
 
-@pytest.mark.wide_at("15-4")
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 4)])
 def test_a_command_is_never_silent_and_keeps_its_code_while_python_ends(number: signal.Signals, code: int) -> None:

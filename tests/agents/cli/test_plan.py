@@ -10,6 +10,7 @@ from privbandit_agents.cli.plan import plan, planned_worlds, users_for_half
 from privbandit_agents.experiments.usage import UsageError
 
 
+@pytest.mark.wide_at("20-0.01-2.0")
 @pytest.mark.parametrize(("arms", "rate", "lift"), [(2, 0.3, 0.1), (5, 0.02, 0.25), (20, 0.01, 2.0), (2, 0.1, 0.8)])
 def test_worlds_have_the_rate_and_the_gain(arms: int, rate: float, lift: float) -> None:
     made = planned_worlds(arms, rate, lift, 5000, 3, 1, 2)

@@ -22,6 +22,7 @@ def world() -> Any:
     return gym.make("privbandit/Linear-v0", **SMALL).unwrapped
 
 
+@pytest.mark.wide_at("lints")
 @pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "ldp-greedy", "lints", "explore-jdp-linucb"])
 def test_a_logged_run_is_the_run_of_play(name: str) -> None:
     env = world()
@@ -159,7 +160,6 @@ def test_exploring_keeps_kind_guarantee_and_ledger() -> None:
     assert np.allclose(law[np.arange(40), own.select_action(probe)], 0.75 + 0.25 / 4), "one state, two ways to choose"
 
 
-@pytest.mark.wide_at("parquet")
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
 def test_a_flipped_bit_is_never_read_as_another_log(
     tmp_path: Path, ending: str, capfd: pytest.CaptureFixture[str]

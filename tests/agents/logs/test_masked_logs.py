@@ -220,6 +220,7 @@ def test_wrong_masks_are_one_sentence(case: str) -> None:
     assert len(str(told.value)) < 250 and str(told.value).count("\n") == 0
 
 
+@pytest.mark.wide_at("lints-given8-*")
 @pytest.mark.parametrize(
     ("name", "given", "config"), [*CASES, ("greedy", LABELS, {}), ("explore-squarecb", LABELS, {})]
 )

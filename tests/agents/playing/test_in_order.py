@@ -58,6 +58,7 @@ def same(first: Any, second: Any, fast: Any, slow: Any) -> bool:
     return curves and matrices and fast.rng.random() == slow.rng.random()
 
 
+@pytest.mark.wide_at("greedy-*", "epsilon-greedy-*")
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_serving_in_order_is_the_step_loop_bit_for_bit(name: str, world: str) -> None:

@@ -330,6 +330,7 @@ def test_an_environment_is_made_with_a_regime_and_again_from_its_spec() -> None:
     assert regime(late(lambda rng, user: 3)) is None, "a function promises nothing"
 
 
+@pytest.mark.wide_at("lints-more2-law[2-5]")
 @pytest.mark.parametrize("law", REGIMES)
 @pytest.mark.parametrize(("name", "more"), [("linucb", {}), ("jdp-linucb", {}), ("lints", {"available": 0.7})])
 def test_users_between_reports_are_served_together_as_one_by_one(

@@ -1,5 +1,6 @@
 """The game with any joint agent: its releases after the first user, and its actions towards later users."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -135,8 +136,15 @@ class JointGame(AgentGame):
         return bound if bound > self.claim.level else 0.0
 
     def tie(self, worlds: list[Floats]) -> float:
-        """Return how far apart the means of the releases are, by all runs: few of them may count the target at all."""
+        """Return how far apart the means of the releases are, by all runs: few of them may count the target at all.
+
+        An action that all runs of a world take, and none of the other, is infinitely far.
+        """
         zero, one = worlds
+        acted = [world[:, : self.layout.actions] for world in worlds]
+        firm = [(each == each[:1]).all(axis=0) for each in acted]
+        if (firm[0] & firm[1] & (acted[0][0] != acted[1][0])).any():
+            return math.inf
         apart, pure = Readings.of(zero, one, self.layout, brief=True), self.claim.rho is None and not self.claim.delta
         return float(apart.loss if pure else apart.distance)
 

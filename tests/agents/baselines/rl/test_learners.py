@@ -311,6 +311,7 @@ def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None
         np.testing.assert_allclose(array, before[key], atol=1e-6)
 
 
+@pytest.mark.wide_at("dqn-False", "ppo-True")
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_learning_on_without_a_seed_brings_new_users_of_the_same_world(
     name: str, wrapped: bool, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from privbandit_agents.cli.score import plan_of
+from privbandit_agents.experiments.jobs.trial import Trial
+from privbandit_agents.experiments.running.attempt import run_trial
 from privbandit_agents.experiments.suite.leaderboard import leaderboard, standings
 from privbandit_agents.experiments.suite.price import gain_kept, price
 from privbandit_agents.experiments.suite.records import (
@@ -20,6 +23,7 @@ from privbandit_agents.experiments.suite.records import (
     references,
     write_references,
 )
+from privbandit_agents.experiments.suite.rows import same
 from privbandit_agents.experiments.suite.scores import (
     Board,
     board_tasks,
@@ -198,10 +202,10 @@ def test_every_agent_has_a_reference_in_a_file_that_fits() -> None:
 
 @pytest.mark.parametrize("name", SUITE.tasks)
 def test_a_task_asks_something(name: str) -> None:
-    """Its frozen numbers are those of the references; uniform play is far from the best; some private agent learns."""
+    """Its frozen numbers are near the references; uniform play is far from the best; a private agent learns."""
     task, known = SUITE.tasks[name], references()
     assert np.mean(known["uniform"].regrets[name][OPEN]) == pytest.approx(task.uniform, rel=1e-5)
-    assert np.mean(known[task.best_agent].regrets[name][OPEN]) == pytest.approx(task.best, rel=1e-5)
+    assert task.best / 3 < np.mean(known[task.best_agent].regrets[name][OPEN]) < 3 * task.best
     assert task.uniform > 3 * task.best
     private = [
         float(np.mean(task.scores(regrets)))
@@ -310,13 +314,13 @@ def test_the_gain_that_is_kept_is_a_share_of_that_without_privacy() -> None:
     assert len(price(records, suite).axes) == 1
     # of a suite with real data, these tasks alone count: "half" has 505 in "one", 10 in "two"
     records["half"] = replace(
-        records["half"], regrets=records["half"].regrets | {"two": dict.fromkeys(("0.5", "1", "4"), [10.0] * 4)}
+        records["half"], regrets={**records["half"].regrets, "two": dict.fromkeys(("0.5", "1", "4"), [10.0] * 4)}
     )
-    real = replace(suite, tasks=suite.tasks | {"one": replace(suite.tasks["one"], group="real data")})
+    real = replace(suite, tasks={**suite.tasks, "one": replace(suite.tasks["one"], group="real data")})
     assert gain_kept(records, suite)[0]["joint"][1].value == pytest.approx(0.75)
     assert gain_kept(records, real)[0]["joint"][1].value == pytest.approx(0.5)
     # a family that no agent of a notion plays whole has no place
-    del records["noisy"].regrets["two"]
+    records["noisy"] = replace(records["noisy"], regrets={"one": records["noisy"].regrets["one"]})
     with pytest.raises(ValueError, match="no family"):
         gain_kept(records, suite)
 
@@ -326,3 +330,19 @@ def test_the_page_of_the_references_has_every_agent_and_is_small() -> None:
     page = leaderboard(standings())
     assert all(f'"{name}"' in page for name in references())
     assert "--submit" in page and "NaN" not in page and len(page.encode()) < 400_000
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", sorted(references()))
+def test_a_reference_is_what_its_agent_does(name: str, tmp_path: Path) -> None:
+    """By the first seed of the shortest task of each family."""
+    known, shortest = references()[name], dict[str, tuple[Task, str, Trial]]()
+    for task, budget, trials in plan_of(name, load_suite()).parts:
+        if trials and budget in ("1", OPEN) and task.name in known.regrets:
+            first = shortest.setdefault(task.family, (task, budget, trials[0]))
+            if task.users < first[0].users:
+                shortest[task.family] = task, budget, trials[0]
+    assert shortest
+    for task, budget, trial in shortest.values():
+        regret = float(run_trial(trial, tmp_path).result.regret[-1])
+        assert same(known.regrets[task.name][budget][0], regret), task.name

@@ -27,8 +27,12 @@ def data_of(text: str) -> dict[str, Any]:
     return dict(json.loads(inner))
 
 
-def test_the_page_has_every_curve_and_frontier() -> None:
-    data = data_of(page(FRAME, "A title", [], "library()"))
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return data_of(page(FRAME, "A title", [], "library()"))
+
+
+def test_the_page_has_every_curve_and_frontier(data: dict[str, Any]) -> None:
     assert data["envs"] == ["Linear-v0", "SparseLinear-v0", "Assortment-v0", "Classification-v0"]
     assert len(data["curves"]) == FRAME.select("env", "label").unique().height
     curve = next(one for one in data["curves"] if one["name"] == "fliphat epsilon=4")
@@ -42,9 +46,8 @@ def test_the_page_has_every_curve_and_frontier() -> None:
     assert {name for env, name in lines if name.startswith("best")} and not lines[1, "fliphat"]["level"]
 
 
-def test_an_agent_has_one_color_in_both_charts_of_the_page_and_in_both_figures() -> None:
+def test_an_agent_has_one_color_in_both_charts_of_the_page_and_in_both_figures(data: dict[str, Any]) -> None:
     """Of three budgets the middle one has the agent's own color; the frontier has it, too, with or without others."""
-    data = data_of(page(FRAME, "A title", [], ""))
     curves = {one["agent"]: one["color"] for one in data["curves"] if one["epsilon"] in (None, 1)}
     frontier = {one["agent"]: one["color"] for one in data["frontier"]}
     assert len(frontier) > 12 and frontier.items() <= curves.items()

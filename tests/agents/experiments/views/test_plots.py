@@ -116,7 +116,7 @@ class OneGame(Game):
         raise NotImplementedError
 
 
-@pytest.mark.wide_at("claim1-*-False", "claim2-*-False", "claim1-0.9-*", "claim2-0.0-*")
+@pytest.mark.wide_at("claim2-*-True", "claim1-*-False", "claim2-*-False", "claim1-0.9-*", "claim2-0.0-*")
 @pytest.mark.parametrize("curve", [False, True])
 @pytest.mark.parametrize("found", [0.0, 0.9, 2.5, np.inf])
 @pytest.mark.parametrize("claim", [Claim(0.01), Claim.gaussian(1.0, 1e-5), Claim(np.inf, 0.01, 2.0)])

@@ -144,6 +144,7 @@ def gram_of(agent: Any, features: Any) -> Any:
     return agent.cov.counter.total - before
 
 
+@pytest.mark.wide_at("0.5-*", "1.0-dpmnl", "4.0-dpmnl-approx")
 @both
 @pytest.mark.parametrize("radius", [0.5, 1.0, 4.0])
 def test_features_are_clipped_and_the_sensitivity_is_attained(name: str, radius: float) -> None:

@@ -364,6 +364,7 @@ def test_wild_records_leave_finite_releases(dtype: Any) -> None:
     assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
 
 
+@pytest.mark.wide_at("world[12]-*")
 @pytest.mark.parametrize(
     ("world", "epsilon", "bound"),
     [({"correlation": 0.9}, 5.0, 0.3), ({"correlation": -0.8}, 5.0, 0.3), ({"sparsity": 20}, 20.0, 0.45)],

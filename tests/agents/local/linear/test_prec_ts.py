@@ -334,6 +334,7 @@ def test_without_noise_it_finds_theta() -> None:
     assert np.allclose(agent.scorer[:, -1], env.unwrapped.problem.theta, atol=0.1)  # type: ignore[attr-defined]
 
 
+@pytest.mark.wide_at("700-world[12]")
 @pytest.mark.parametrize("world", [{"n_arms": 1}, {"dim": 1, "design": "sphere"}, {"design": "case1"}])
 @pytest.mark.parametrize("horizon", [1, 700])
 def test_it_plays_at_the_edges(world: dict[str, Any], horizon: int) -> None:

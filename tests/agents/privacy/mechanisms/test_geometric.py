@@ -10,6 +10,7 @@ from privbandit_agents.privacy.mechanisms.geometric import chance_of_exp, two_si
 from scipy.stats import chisquare
 
 
+@pytest.mark.wide_at("x2")
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(1)])
 def test_a_coin_of_exp_has_its_chance(x: Fraction) -> None:
     rng, n = np.random.default_rng(0), 10_000

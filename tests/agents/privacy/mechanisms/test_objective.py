@@ -361,7 +361,7 @@ def planar_case(seed: int) -> float:
     return max(divergence(ours, theirs, order, cell) / renyi_bound(order, sigma, Delta, user) for order in orders)
 
 
-@pytest.mark.wide_at("[345]")
+@pytest.mark.wide_at("1", "2", "[345]")
 @pytest.mark.parametrize("seed", range(6))
 def test_condition_9_no_choice_model_violates_the_bound(seed: int) -> None:
     assert 0 < planar_case(seed) <= 1

@@ -281,8 +281,7 @@ def follow(
 
     for block, (users, released) in zip(blocks, shown(twin, served()), strict=True):
         assert len(forcer.exact) == block.published, (
-            f"{forcer.what}: publishes less than its twin after {users} users; when it does must not depend on "
-            "data"
+            f"{forcer.what}: publishes less than its twin after {users} users; when it does must not depend on data"
         )
         if forcer.script:
             assert encoded(released) == encoded(block.release), (

@@ -25,9 +25,9 @@ WORLDS: dict[str, dict[str, Any]] = {
 CALENDAR = {0: [0, 1, 2], 100: [0, 1, 2, 3], 180: [1, 2, 3]}
 PLAYERS = [
     (name, world)
-    for world in WORLDS
+    for world, env in [(world, gym.make(**settings, horizon=10)) for world, settings in WORLDS.items()]
     for name in AGENTS
-    if not AGENTS[name].successor and can_play(name, gym.make(**WORLDS[world], horizon=10))
+    if not AGENTS[name].successor and can_play(name, env)
     if world not in ("labels", "smooth") or name in ("lpct", "warm-ldp-sgd", "tree-all", "smooth-ldp", "jdp-smooth")
 ]
 

@@ -226,15 +226,18 @@ def stability(scores: pl.DataFrame, epsilon: float = 1.0) -> list[dict[str, Any]
             here, there = (interquartile_mean(one.reshape(len(one), -1)) for one in (inside, outside))
             order = np.argsort(-here)
             draws = [drawn(list(inside[i]), 500) for i in order]
-            first = np.array([place for place, _ in tied(here[order], draws, len(half), values.shape[1])])
+            groups = tied(list(here[order]), draws, len(half), values.shape[1])
+            first = np.array([place for place, _ in groups])
             group = (first[:, None] == first) / (first[:, None] == first).sum(axis=0)
             left, right = (group @ scipy.stats.rankdata(-one[order]) for one in (here, there))
             if np.ptp(first):
                 correlations.append(np.corrcoef(left, right)[0, 1])
                 turned.append(np.less.outer(there[order], there[order])[np.less.outer(first, first)])
-        told = {"agents": own.height, "groups": own["rank"].n_unique()}
-        told |= {"correlation": float(np.mean(correlations)) if turned else np.nan}
-        told |= {"flips": float(np.mean(np.concatenate(turned))) if turned else np.nan}
+        told = {
+            **{"agents": own.height, "groups": own["rank"].n_unique()},
+            "correlation": float(np.mean(correlations)) if turned else np.nan,
+            "flips": float(np.mean(np.concatenate(turned))) if turned else np.nan,
+        }
         found.append({"board": board, **told, "tied": f"{len(halves) - len(turned)} of {len(halves)}"})
     return found
 

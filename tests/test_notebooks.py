@@ -10,7 +10,6 @@ import gymnasium as gym
 import nbformat
 import pytest
 from matplotlib.figure import Figure
-from nbclient import NotebookClient
 
 from privbandit_envs import ENV_IDS
 
@@ -28,6 +27,8 @@ REAL |= {"%matplotlib inline": ""}
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_notebook_runs(path: Path) -> None:
+    from nbclient import NotebookClient
+
     notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]

@@ -14,13 +14,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privbandit_agents.audits.views.transcript import crowd, transcript
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.privacy.mechanisms.choice import ExponentialChoice
 from privbandit_agents.privacy.mechanisms.counters import Counter
 from privbandit_agents.privacy.mechanisms.selection import Chosen, GumbelTopK
 from privbandit_agents.testing.replay import NotSeen, limited
-from privbandit_agents.testing.runs import environment
+from privbandit_agents.testing.runs import environment, serve
 from privbandit_agents.testing.watchers import Release, Writer, releases_of, standardised
 from privbandit_agents.zoo.registry import find, make
 
@@ -141,8 +140,7 @@ def drawn(name: str, env_id: str, horizon: int, config: dict[str, Any], first: i
             return Drawn({}, {}, set())
         writer = agent.watcher = Writer()
         env.reset(seed=seed)
-        for _ in transcript(agent, crowd(env, agent, users)):
-            pass
+        serve(env, [agent], users)
         if not writer.notes:
             return Drawn({}, {}, {"it never calls publish()"})
         published = releases_of(writer.notes)

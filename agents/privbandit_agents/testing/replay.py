@@ -8,9 +8,9 @@ loss of the pair, without any sampling. What still differs between them has been
 import copy
 import math
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import reduce
-from itertools import combinations, islice
+from itertools import combinations
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,7 +19,6 @@ import numpy as np
 from privbandit_agents.audits.pairs.records import Record, Records
 from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.audits.views.reports import encoded, numbers
-from privbandit_agents.audits.views.transcript import transcript
 from privbandit_agents.base.agent import AnyAgent
 from privbandit_agents.base.central import CentralAgent
 from privbandit_agents.base.spaces import Array
@@ -148,7 +147,7 @@ def replay(
     blocks = script(env, agent, users, places, records[script_of], beside)
     whom = "every second user" if every else f"user {user}"
     unseen = set() if writer.notes else {"anything but actions and schedules, since it never calls publish()"}
-    published, ours = releases_of(writer.notes), kept_outside(agent)
+    published, ours = releases_of(writer.notes), kept_outside(agent) if every else {}
     spent_within_promise(agent, published)
     forced = [Forcer(writer.notes, f"with {script_of} for {whom}", values=[one.exact for one in published])]
     for what in [name for name in records if name != script_of and (not only or name in only)]:
@@ -223,11 +222,20 @@ def script(
             yield replaced(agent, Records(contexts, actions, feedback), own, record, start)
             start += n
 
-    for look in islice(transcript(agent, served()), 1, None):
+    for _, released in shown(agent, served()):
         writer = agent.watcher
         published = len(writer.notes) if isinstance(writer, Writer) else 0
-        blocks.append(Block(*chose.pop(), copy.deepcopy(look.released), look.frozen, published))
+        blocks.append(Block(*chose.pop(), copy.deepcopy(released), agent.frozen_rounds(), published))
     return blocks
+
+
+def shown(agent: AnyCurator, blocks: Iterable[Records]) -> Iterator[tuple[int, Any]]:
+    """Serve blocks of users; yield after each how many came, and the release."""
+    users = 0
+    for block in blocks:
+        agent.update(block.contexts, block.actions, block.feedback, *(() if block.ids is None else (block.ids,)))
+        users += len(block.feedback)
+        yield users, getattr(agent, "release", None)
 
 
 def with_target(column: Array, rows: Array, value: Any) -> Array:
@@ -271,20 +279,19 @@ def follow(
             yield users
             start += len(chosen)
 
-    for block, look in zip(blocks, islice(transcript(twin, served()), 1, None), strict=True):
+    for block, (users, released) in zip(blocks, shown(twin, served()), strict=True):
         assert len(forcer.exact) == block.published, (
-            f"{forcer.what}: publishes less than its twin after {look.users} users; when it does must not depend on "
-            "data"
+            f"{forcer.what}: publishes less than its twin after {users} users; when it does must not depend on data"
         )
         if forcer.script:
-            assert encoded(look.released) == encoded(block.release), (
-                f"{forcer.what}: release differs after {look.users} users though all that was published is the same; "
+            assert encoded(released) == encoded(block.release), (
+                f"{forcer.what}: release differs after {users} users though all that was published is the same; "
                 "raw data are read, or noise is drawn outside of publish()"
             )
         elif block.release is not None:
             twin.release = copy.deepcopy(block.release)
         assert not in_time or twin.frozen_rounds() == block.frozen, (
-            f"{forcer.what}: frozen_rounds() differs after {look.users} users; when the policy changes must be public"
+            f"{forcer.what}: frozen_rounds() differs after {users} users; when the policy changes must be public"
         )
 
 

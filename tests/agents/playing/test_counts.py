@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
+from privbandit_agents.base.agent import LearningAgent
 from privbandit_agents.experiments import Trial, run_trial
 from privbandit_agents.experiments.jobs.job import Desk
 from privbandit_agents.experiments.results.cells import Cells
@@ -37,7 +38,7 @@ def counting() -> list[str]:
     """Return the names of agents that take users by counts."""
     env, names = environment(), []
     for name in AGENTS:
-        if issubclass(find(name).load(), Auto):  # another agent's name
+        if issubclass(find(name).load(), Auto | LearningAgent):  # another agent's name, or a loop of its own
             continue
         if not find(name).load().plays(env.observation_space, env.action_space):
             try:

@@ -10,7 +10,7 @@ from privbandit_envs.datasets.hotels import sample as expedia_sample
 from privbandit_envs.families.assortment import AssortmentProblem
 from privbandit_envs.families.mnl import attraction
 
-SAMPLE = expedia_sample.prepared()
+sample = expedia_sample.prepared  # which prepares it once
 
 
 def problem(**changes: Any) -> AssortmentProblem:
@@ -24,9 +24,9 @@ def test_features_are_products_of_a_hotel_and_a_search(join: str, dim: int) -> N
     assert contexts.shape == (50, 40, dim + 1) and one.theta.shape == (dim,)
     drawn = np.random.default_rng(3).integers(1000, size=50)
     for user, search in zip(contexts, drawn, strict=True):
-        u = SAMPLE.users[search]
+        u = sample().users[search]
         for hotel in (0, 17, 39):
-            h = SAMPLE.hotels[hotel]
+            h = sample().hotels[hotel]
             both = np.outer(np.append(1, h), np.append(1, u)).ravel()
             expected = {"outer": np.outer(h, u).ravel(), "concatenated": np.concatenate([u, h]), "full": both}[join]
             assert np.allclose(user[hotel, :-1], expected, rtol=1e-12, atol=0)
@@ -36,8 +36,8 @@ def test_choices_come_from_the_fitted_model() -> None:
     one = problem(join="full")
     contexts = one.contexts(20, np.random.default_rng(4))
     searches = np.random.default_rng(4).integers(1000, size=20)
-    phi = SAMPLE.theta["full"].reshape(11, 19)
-    h, u = prepared.extended(SAMPLE.hotels), prepared.extended(SAMPLE.users[searches])
+    phi = sample().theta["full"].reshape(11, 19)
+    h, u = prepared.extended(sample().hotels), prepared.extended(sample().users[searches])
     assert np.allclose(one.weights(contexts), attraction(u @ phi.T @ h.T), rtol=1e-9)
 
 
@@ -45,7 +45,7 @@ def test_choices_come_from_the_fitted_model() -> None:
 def test_searches_are_drawn_with_replacement_and_all_of_them_come() -> None:
     one = problem(join="concatenated")
     users = one.contexts(20_000, np.random.default_rng(5))[:, 0, :18]
-    assert len(np.unique(users, axis=0)) == len(np.unique(SAMPLE.users, axis=0))
+    assert len(np.unique(users, axis=0)) == len(np.unique(sample().users, axis=0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -60,16 +60,16 @@ def test_the_bounds_are_finite_and_reached(join: str, dtype: str) -> None:
 
 
 def test_a_constant_feature_has_a_bound_all_the_same(tmp_path: Path) -> None:
-    hotels = SAMPLE.hotels.copy()
+    hotels = sample().hotels.copy()
     hotels[:, 0] = 0
-    flat = prepared.HotelData(hotels, SAMPLE.users, SAMPLE.prices, SAMPLE.theta, SAMPLE.facts)
+    flat = prepared.HotelData(hotels, sample().users, sample().prices, sample().theta, sample().facts)
     prepared.save(flat, tmp_path / "flat.npz")
     high = problem(source=str(tmp_path / "flat.npz")).observation_space.high
     assert (high[:, :18] == 1).all() and (high > 0).all()
 
 
 def test_a_prepared_file_plays_like_the_sample(tmp_path: Path) -> None:
-    prepared.save(SAMPLE, tmp_path / "a.npz")
+    prepared.save(sample(), tmp_path / "a.npz")
     first, second = (
         gym.make("privbandit/Assortment-v0", source=source, horizon=50).unwrapped
         for source in ("expedia-sample", str(tmp_path / "a.npz"))
@@ -80,7 +80,7 @@ def test_a_prepared_file_plays_like_the_sample(tmp_path: Path) -> None:
 
 def test_revenues_of_hotels() -> None:
     prices = problem(revenues="prices").contexts(2, np.random.default_rng(0))[..., -1]
-    assert np.allclose(prices, SAMPLE.prices / SAMPLE.prices.max())
+    assert np.allclose(prices, sample().prices / sample().prices.max())
     assert (problem().contexts(2, np.random.default_rng(0))[..., -1] == 1).all()
     fixed = np.linspace(0, 0.5, 40)
     assert np.allclose(problem(revenues=fixed).contexts(2, np.random.default_rng(0))[..., -1], fixed)

@@ -1,7 +1,7 @@
 """Whatever leaves as bytes, features of these as numbers, and statistics that separate two samples of them."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -25,63 +25,53 @@ def encoded(thing: object) -> bytes:
     Raises:
         TypeError: a part that no bytes can be made of.
     """
-    parts = (part if isinstance(part, bytes) else part.tobytes() for part in pieces(thing))
-    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    parts = [part if isinstance(part, bytes) else part.tobytes() for part in pieces(thing)]
+    return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
-def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> Iterator[bytes | Array]:
-    """Yield the canonical encoding in order: bytes of the structure, and arrays of numbers.
+def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> list[bytes | Array]:
+    """Return the canonical encoding in order: bytes of the structure, and arrays of numbers.
 
     Of containers these are the parts; of other objects, what pickle would keep. With ``users`` an array or a list with
     a row for each of them is one of rows, and their number is no structure.
     """
     kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
     parts: Iterable[object] = ()
+    fits = isinstance(thing, int) and -(2**63) <= thing < 2**63
+    if fits or (isinstance(thing, float | complex) and not isinstance(thing, np.generic)):  # most parts are such
+        return [kind.encode(), np.asarray(thing)]
     if any(thing is one for one in within):
         kind, parts = f"{kind} {within.index(thing)} again", ()
     elif isinstance(thing, np.generic) or type(thing) is np.ndarray:
         kind += thing.dtype.str + str(("n", *thing.shape[1:]) if users and thing.shape[:1] == (users,) else thing.shape)
         if thing.dtype.kind in "biufcmM":
-            yield kind.encode()
-            yield np.asarray(thing)
-            return
+            return [kind.encode(), np.asarray(thing)]
         parts = np.asarray(thing).ravel().tolist()
     elif users and isinstance(thing, list) and len(thing) == users:
         groups: dict[object, list[int]] = {}
         for place, item in enumerate(thing):
             groups.setdefault(outline(item), []).append(place)
         if len(groups) > 1:
-            yield kind.encode()
             rows = dict[int, Floats]()
             for places in groups.values():
                 rows |= zip(places, numbers([thing[k] for k in places], len(places)), strict=True)
-            yield stacked([rows[k] for k in range(users)])
-            return
+            return [kind.encode(), stacked([rows[k] for k in range(users)])]
         # all items at once, which takes less time
         first, items, many = thing[0], [items_of(item) for item in thing], np.zeros(0, object)
         wide = isinstance(first, int) and not all(-(2**63) <= item < 2**63 for item in thing)  # no array holds them
         if not wide and (isinstance(first, int | float | np.generic) or type(first) is np.ndarray):
             many = np.array(thing)
-        yield f"{kind} {type(first)} {len(items[0] or ())} {many.dtype} {many.shape[1:]}".encode()
+        said = f"{kind} {type(first)} {len(items[0] or ())} {many.dtype} {many.shape[1:]}".encode()
         if many.dtype.kind in "biufcmM":
-            yield many
-        elif items[0]:
-            for column in zip(*items, strict=True):
-                yield from pieces(list(column), users)
-        else:
-            known = {item: numbers(item)[0] for item in set(thing)} if isinstance(first, str) else {}
-            yield stacked([known[item] if known else numbers(item)[0] for item in thing])
-        return
-    elif isinstance(thing, bool | float | complex) or (isinstance(thing, int) and -(2**63) <= thing < 2**63):
-        yield kind.encode()
-        yield np.asarray(thing)
-        return
+            return [said, many]
+        if items[0]:
+            return [said, *(piece for column in zip(*items, strict=True) for piece in pieces(list(column), users))]
+        known = {item: numbers(item)[0] for item in set(thing)} if isinstance(first, str) else {}
+        return [said, stacked([known[item] if known else numbers(item)[0] for item in thing])]
     elif isinstance(thing, str | bytes | bytearray | int):
         text = str(thing).encode() if isinstance(thing, int) else thing
         text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        yield f"{kind} {len(text)}".encode()
-        yield np.frombuffer(text, np.uint8)
-        return
+        return [f"{kind} {len(text)}".encode(), np.frombuffer(text, np.uint8)]
     elif isinstance(thing, Mapping):
         parts = items_of(thing) or ()
     elif isinstance(thing, set | frozenset):
@@ -96,13 +86,15 @@ def pieces(thing: object, users: int = 0, within: tuple[object, ...] = ()) -> It
         try:
             made = thing.__reduce_ex__(4)
         except Exception as error:
-            said = f"no bytes can be made of {type(thing).__name__}; send numbers, text, or what is made of them."
-            raise TypeError(said) from error
+            raise TypeError(
+                f"no bytes can be made of {type(thing).__name__}; send numbers, text, or what is made of them."
+            ) from error
         parts = [made] if isinstance(made, str) else [*made[:3], *map(list, (part or () for part in made[3:5]))]
     parts = list(parts)
-    yield f"{kind} {len(parts)}".encode()
+    found: list[bytes | Array] = [f"{kind} {len(parts)}".encode()]
     for part in parts:
-        yield from pieces(part, users, (*within, thing))
+        found += pieces(part, users, (*within, thing))
+    return found
 
 
 def items_of(thing: Any) -> Sequence[Any] | None:

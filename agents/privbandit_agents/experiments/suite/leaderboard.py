@@ -40,8 +40,9 @@ TITLED = re.compile(r'"([^"]+?),?"')
 REPEATS = (
     Column("board", "board", True),
     *(Column(key, key) for key in ("epsilon", "agents", "groups")),
-    Column("correlation", lambda row: "all tied" if row["correlation"] is None else f"{row['correlation']:.3f}"),
-    Column("flips", lambda row: f"{100 * row['flips']:.1f} %"),
+    Column("correlation", lambda row: "" if row["correlation"] is None else f"{row['correlation']:.3f}"),
+    Column("flips", lambda row: "" if row["flips"] is None else f"{100 * row['flips']:.1f} %"),
+    Column("no order", "tied"),
 )
 """Of a table that says whether the order of agents repeats."""
 
@@ -148,6 +149,7 @@ def repeats(scores: pl.DataFrame, epsilon: float) -> list[JSON]:
         {
             **{"board": one["board"].title, "epsilon": budget_name(epsilon), "flips": digits(one["flips"])},
             **{"agents": one["agents"], "groups": one["groups"], "correlation": digits(one["correlation"])},
+            "tied": one["tied"],
             "level": [f"{task['task']} ({task['told']:.0%})" for task in level if task["board"] == one["board"]],
         }
         for one in stability(scores, epsilon)

@@ -5,6 +5,7 @@ Precipice", NeurIPS 2021: interquartile means, stratified bootstrap, performance
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from privbandit_agents.experiments.results.ranks import interquartile_mean, resa
 from privbandit_agents.experiments.results.statistics import (
     Floats,
     Interval,
-    expanded,
     percentile_interval,
     student_interval,
 )
@@ -116,10 +116,10 @@ def pooled(scores: Sequence[Floats]) -> Interval[float]:
     return estimated(scores, drawn(scores))
 
 
-def drawn(scores: Sequence[Floats], seed: int = 0) -> Floats:
+def drawn(scores: Sequence[Floats], draws: int = 2000) -> Floats:
     """Return bootstrapped interquartile means, shape (draws,): on the same seeds for all agents with as many tasks."""
     enough = scores and min(map(len, scores)) > 1
-    return resampled(scores, default_rng(seed)) if enough else np.full(1, np.nan)
+    return resampled(scores, default_rng(0), draws) if enough else np.full(1, np.nan)
 
 
 def estimated(scores: Sequence[Floats], draws: Floats) -> Interval[float]:
@@ -160,8 +160,9 @@ def placed(scores: pl.DataFrame, epsilon: float) -> pl.DataFrame:
         order = sorted(found, key=lambda name: -found[name].value)
         whole = [name for name in order if len(each[name]) == counts[name]["asked"]]
         seeds = min((len(task) for name in whole for task in each[name]), default=0)
-        freedom = counts[whole[0]]["asked"] * (seeds - 1) if whole else 0
-        places = dict(zip(whole, tied([draws[name] for name in whole], seeds, freedom), strict=True))
+        asked = counts[whole[0]]["asked"] if whole else 0
+        groups = tied([found[name].value for name in whole], [draws[name] for name in whole], seeds, asked)
+        places = dict(zip(whole, groups, strict=True))
         for name in order:
             first, last = places.get(name, (None, None))
             ends = {"score": found[name].value, "low": found[name].low, "high": found[name].high}
@@ -171,22 +172,24 @@ def placed(scores: pl.DataFrame, epsilon: float) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
 
 
-def tied(draws: Sequence[Floats], seeds: int, freedom: int) -> list[tuple[int, int]]:
+def tied(scores: Sequence[float], draws: Sequence[Floats], seeds: int, tasks: int) -> list[tuple[int, int]]:
     """Return the first and the last place of each agent's group of ties, the best agent first.
 
-    Two agents are told apart if the 95 % interval of the difference of their scores lies above 0. Differences are
-    paired, as all agents are drawn on the same seeds; percentiles are ``expanded``. A group ends where every agent
-    above is told from every agent below, so that the order of two groups is that of all their pairs.
+    Two agents are told apart if their scores differ by more than Student's quantile at 99 % times the standard error of
+    the difference. That is bootstrapped, and paired, as all agents are drawn on the same seeds. A group ends where
+    every agent above is told from every agent below, so that the order of two groups is that of all their pairs.
 
     Args:
+        scores: of the agents.
         draws: bootstrapped scores of each agent, shape (draws,).
         seeds: of a task; one alone tells nothing.
-        freedom: degrees of it of all tasks together.
+        tasks: of the board.
     """
     groups = [0] * len(draws)
     if seeds > 1 and len(draws) > 1:
-        each, tail = np.array(draws), (1 - expanded(0.95, seeds, freedom)) / 2
-        told = np.array([np.quantile(one - each, tail, axis=1) > 0 for one in each])
+        spread = np.cov(np.array(draws)) * seeds / (seeds - 1)
+        errors = np.sqrt(np.maximum(np.add.outer(spread.diagonal(), spread.diagonal()) - 2 * spread, 0))
+        told = np.subtract.outer(scores, scores) > scipy.stats.t.ppf(0.995, tasks * (seeds - 1)) * errors
         for i in range(1, len(draws)):
             groups[i] = groups[i - 1] + bool(told[:i, i:].all())
     return [(groups.index(own) + 1, len(groups) - groups[::-1].index(own)) for own in groups]
@@ -197,36 +200,45 @@ def overall(scores: pl.DataFrame, agent: str, epsilon: float) -> Interval[float]
     return pooled(lists(at_budget(scores, epsilon).filter(agent=agent, unit=VISIT)))
 
 
-def stability(scores: pl.DataFrame, epsilon: float = 1.0, splits: int = 200) -> list[dict[str, Any]]:
+def stability(scores: pl.DataFrame, epsilon: float = 1.0) -> list[dict[str, Any]]:
     """Return how well the order of agents repeats, a row for each board with five ranked agents or more.
 
-    The seeds are halved at random, ``splits`` times. Agents of one group have the mean of their places.
+    One half of the seeds forms groups, the other half judges them, for every way to halve the seeds. Agents of a group
+    have the mean of their places.
 
     Returns:
-        ``board``; ``agents`` and ``groups``, how many it ranks; ``correlation``, the mean of Spearman's between both
-        halves, NaN where all are tied; ``flips``, the share of pairs of different groups whose order differs.
+        ``board``; ``agents`` and ``groups``, how many it ranks by all seeds; ``correlation``, the mean of Spearman's
+        between both halves; ``flips``, the share of pairs of different groups whose order the other half reverses; NaN
+        without such pairs; ``tied``, how many halves tell no agents apart, such as ``"2 of 20"``.
     """
-    rng, found, places = default_rng(0), [], placed(scores, epsilon)
+    found, places = [], placed(scores, epsilon)
     for board in boards_in(at_budget(scores, epsilon)):
         own = on_board(places, board).filter(pl.col("rank").is_not_null())
         if own.height < 5:
             continue
         at = on_board(at_budget(scores, epsilon), board)
         values = np.array([lists(at.filter(agent=name)) for name in own["agent"]])
-        seeds = rng.permuted(np.tile(np.arange(values.shape[-1]), (splits, 1)), axis=1)
-        halves = [np.moveaxis(values[..., half], 2, 0) for half in np.array_split(seeds, 2, axis=1)]
-        both = [interquartile_mean(half.reshape(splits, len(values), -1)) for half in halves]
-        first = own["rank"].to_numpy()
-        group = (first[:, None] == first) / (first[:, None] == first).sum(axis=0)
-        left, right = (scipy.stats.rankdata(-half, axis=1) @ group - (len(first) + 1) / 2 for half in both)
-        above = first[:, None] < first
-        turned = [np.greater(half[:, :, None], half[:, None])[:, above] for half in both]
-        told = {"agents": len(first), "groups": len(set(first)), "correlation": np.nan, "flips": 0.0}
-        if above.any():
-            size = np.sqrt((left**2).sum(axis=1) * (right**2).sum(axis=1))
-            told["correlation"] = float(np.mean((left * right).sum(axis=1) / size))
-            told["flips"] = float(np.mean(turned[0] != turned[1]))
-        found.append({"board": board, **told})
+        seeds = values.shape[-1]
+        halves = list(combinations(range(seeds), seeds // 2))
+        correlations, turned = [], []
+        for half in halves:
+            inside, outside = values[..., list(half)], np.delete(values, half, axis=-1)
+            here, there = (interquartile_mean(one.reshape(len(one), -1)) for one in (inside, outside))
+            order = np.argsort(-here)
+            draws = [drawn(list(inside[i]), 500) for i in order]
+            groups = tied(list(here[order]), draws, len(half), values.shape[1])
+            first = np.array([place for place, _ in groups])
+            group = (first[:, None] == first) / (first[:, None] == first).sum(axis=0)
+            left, right = (group @ scipy.stats.rankdata(-one[order]) for one in (here, there))
+            if np.ptp(first):
+                correlations.append(np.corrcoef(left, right)[0, 1])
+                turned.append(np.less.outer(there[order], there[order])[np.less.outer(first, first)])
+        told = {
+            **{"agents": own.height, "groups": own["rank"].n_unique()},
+            "correlation": float(np.mean(correlations)) if turned else np.nan,
+            "flips": float(np.mean(np.concatenate(turned))) if turned else np.nan,
+        }
+        found.append({"board": board, **told, "tied": f"{len(halves) - len(turned)} of {len(halves)}"})
     return found
 
 

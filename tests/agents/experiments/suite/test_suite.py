@@ -217,8 +217,7 @@ def test_a_task_asks_something(name: str) -> None:
 
 
 def ties(*order: list[np.ndarray]) -> list[tuple[int, int]]:
-    seeds = len(order[0][0])
-    return tied([drawn(one) for one in order], seeds, len(order[0]) * (seeds - 1))
+    return tied([pooled(one).value for one in order], [drawn(one) for one in order], len(order[0][0]), len(order[0]))
 
 
 def test_agents_that_cannot_be_told_apart_are_tied() -> None:
@@ -231,18 +230,20 @@ def test_agents_that_cannot_be_told_apart_are_tied() -> None:
     # the third cannot be told from the second, nor that from the first: all are one group
     chain = [[np.full(6, 0.2)], [np.array([0.1] * 3 + [0.3] * 3)], [np.full(6, 0.19)]]
     assert ties(*chain) == [(1, 3)] * 3
-    assert tied([], 0, 0) == [] and ties([np.array([1.0])], [np.array([0.0])]) == [(1, 2)] * 2  # one seed tells nothing
+    assert (
+        tied([], [], 0, 0) == [] and ties([np.array([1.0])], [np.array([0.0])]) == [(1, 2)] * 2
+    )  # one seed tells nothing
 
 
 def test_equal_agents_are_rarely_told_apart() -> None:
-    """In 5 % of cases, each ordered by chance: of 400 at most 35, which 5.5 % would exceed once in 1000."""
+    """In 1 % of cases, each ordered by chance: of 400 at most 12, which 1.2 % would exceed once in 700."""
     rng = np.random.default_rng(1)
     told = 0
     for _ in range(400):
         both = [list(rng.normal(size=(3, 6))) for _ in range(2)]
         both.sort(key=lambda one: -pooled(one).value)
         told += ties(*both) == [(1, 1), (2, 2)]
-    assert 3 <= told <= 35
+    assert told <= 12
 
 
 def test_names_of_the_same_runs_share_a_row() -> None:
@@ -255,11 +256,11 @@ def test_names_of_the_same_runs_share_a_row() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, *(pytest.param(one, marks=pytest.mark.wide) for one in (0.5, 4.0))])
 def test_the_order_of_agents_repeats(epsilon: float) -> None:
-    """Between random halves of the seeds: ranks correlate by .95 or more, and under 2 % of ordered pairs flip."""
+    """Half of the seeds forms groups, the other half judges: correlation .95 or more, under 2 % of pairs flip."""
     found = stability(scores_of(references(), SUITE), epsilon)
     assert len(found) >= 13 and sum(row["groups"] > 1 for row in found) >= 11
     for row in found:
-        assert row["flips"] < 0.02 and not row["correlation"] < 0.95, row
+        assert not row["flips"] >= 0.02 and not row["correlation"] < 0.95, row
 
 
 def test_an_order_of_noise_does_not_repeat_and_its_tasks_are_named() -> None:

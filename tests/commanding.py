@@ -1,6 +1,7 @@
 """The command line within this process: what it prints, and its exit code."""
 
 import io
+import math
 import os
 import re
 from contextlib import redirect_stderr, redirect_stdout
@@ -21,12 +22,13 @@ class Ended:
 
 
 def invoke(*arguments: str, columns: int | None = None) -> Ended:
-    """Run a command in this process; ``columns`` is the width of the terminal that it thinks it has."""
+    """Run a command and its jobs in this process; ``columns`` is the width of the terminal that it thinks it has."""
     forget()
     out, err = io.StringIO(), io.StringIO()
     code, error = 0, None
     environment = {} if columns is None else {"COLUMNS": str(columns)}
-    with mock.patch.dict("os.environ", environment), redirect_stdout(out), redirect_stderr(err):
+    here = mock.patch("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
+    with here, mock.patch.dict("os.environ", environment), redirect_stdout(out), redirect_stderr(err):
         if columns is None:
             os.environ.pop("COLUMNS", None)
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all tests are collected, which stay
 os.environ.pop("COLUMNS", None)  # readline hands it to worker processes, and the command folds lines by it
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
@@ -58,6 +59,26 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return LenientModule.from_parent(parent, path=module_path)
 
 
+class Folder(pytest.Dir):
+    """A folder of tests, from whose end every second worker begins: then it finds what the others have compiled."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        odd = os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579"
+        return list(super().collect())[:: -1 if odd else 1]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir:
+    return Folder.from_parent(parent, path=path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Make no cases of a test that is wide or slow, where ``-m`` leaves all of these out."""
+    left_out = {part[4:] for part in collector.config.option.markexpr.split(" and ") if part.startswith("not ")}
+    marks = getattr(obj, "pytestmark", []) if name.startswith("test_") else []
+    return [] if any(mark.name in left_out for mark in marks) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     try:
@@ -74,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from kinds import left_out
 
     agents = left_out()
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    items.sort(key=lambda item: (item.path.stem not in LONG, item.path.parts))  # alike in all workers
     named, matched = set[tuple[str, str]](), set[tuple[str, str]]()
     for item in items:
         if item.get_closest_marker("every_agent") and item.callspec.params["name"] in agents:  # type: ignore[attr-defined]
@@ -91,6 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    gc.enable()
     gc.freeze()  # thousands of tests and their modules stay: nobody need look through them for garbage
 
 

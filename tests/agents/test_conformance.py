@@ -40,7 +40,9 @@ CASES = [
 
 
 HORIZON, BRIEF = 180, 120
-"""Users of a run, and of a replay, which makes many runs; outsiders' agents get more."""
+"""Users of a run, and of one in which an agent's policy changes twice or more; outsiders' agents get more."""
+LATE = {"jdp-glm", "private-pursuit", "shuffle-linucb", "lplr", "lpct-q"}
+"""Agents whose policy changes less often in ``BRIEF`` users."""
 CHOSEN: dict[str, dict[str, Any]] = {"dp-se": {"width": 0.05}}
 """Settings that would take long to choose, or with which something is released in a short run."""
 
@@ -86,5 +88,6 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES)
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
-    horizon = 64 if checks_for(name) is LEARNER_CHECKS else BRIEF if check.__name__ == "check_replay" else HORIZON
+    long = check.__name__ in ("check_noise", "check_reports") or (name in LATE and check.__name__ != "check_replay")
+    horizon = 64 if checks_for(name) is LEARNER_CHECKS else HORIZON if long else BRIEF
     check(name, env_id, horizon, CHOSEN.get(name, {}))

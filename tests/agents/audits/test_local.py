@@ -35,8 +35,9 @@ def test_scenes_that_show_the_same_are_scored_once(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(once.told(once.contrast, seen), again.told(again.contrast, seen))
 
 
+@pytest.mark.usefixtures("brief")
 def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
-    game = LocalGame("ldp-sgd", {"epsilon": 1.0})
+    game = LocalGame("ldp-sgd", {"epsilon": 1.0}, effort="quick")
     stronger = game.stronger(1.25)
     assert stronger is not None and stronger.scene.words == game.scene.words
     assert stronger.scene.agent.config.epsilon == 1.25 and game.scene.agent.config.epsilon == 1.0

@@ -80,10 +80,10 @@ def test_regrets_are_those_of_the_world_in_the_unit_ball(name: str, world: str, 
     regrets, signed = [], len(gym.make(**WORLDS[world]).observation_space.shape or ()) == 2
     config: dict[str, Any] = {"epsilon": 50.0}
     for units in ((1.0, 1.0, 0.0), (years, dollars, 0.0 if signed else 8.0)):
-        env = Abroad(world, *units, True, 150)
+        env = Abroad(world, *units, True, 80)
         agent = make(name, env, seed=1, **config)
         assert (agent.units is not None) == (not env.units.plain)  # type: ignore[union-attr]
-        regrets.append(play(env, agent, 150, seed=2).regret)
+        regrets.append(play(env, agent, 80, seed=2).regret)
     assert np.allclose(regrets[1] / dollars, regrets[0], rtol=1e-9, atol=1e-9 * dollars)
     assert years != 64 or np.array_equal(regrets[1] / dollars, regrets[0])
 

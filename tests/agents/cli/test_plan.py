@@ -1,6 +1,7 @@
 """A plan without a log: worlds of a given rate and gain, and how many users keep half of it."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,8 @@ def test_a_plan_is_one_page_and_one_sentence(tmp_path: Path) -> None:
     assert "data:image/png" in page and "users for half" in page and "May be deployed" in page
 
 
-def test_agents_of_a_plan_are_told_when_feedback_comes(tmp_path: Path) -> None:
+def test_agents_of_a_plan_are_told_when_feedback_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)  # in this process
     found = plan(3, 0.3, 0.5, 320, notions=["joint"], batch=40, draws=2, out=tmp_path)
     assert (
         "feedback after each 40 users" in found.headline

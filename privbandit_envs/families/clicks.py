@@ -161,12 +161,12 @@ class ClicksProblem(CoinArms):
 class PricingProblem(ClicksProblem):
     """A seller posts a price, and the user buys or not.
 
-    The K prices are p = 1/K, 2/K, ..., 1, in units of the highest. The context x is that of ``Clicks-v0``. To a user the item
-    is worth v = value + x . beta + z, with a hidden beta ~ N(0, scale^2 I) and z logistic of scale ``spread``; the user
-    buys if v >= p. So the chance of a sale is sigmoid((value + x . beta - p) / spread): parameters of ``Clicks-v0``
-    that the arms share but for the intercept, which falls with the price. Who buys at a price buys at each lower one.
-    The reward is the revenue, p for a sale, else 0: within [0, 1]. A model of revenue that is linear or logistic in x
-    is not exact. Agents that know of no order of the arms play it.
+    The K prices are p = 1/K, 2/K, ..., 1, in units of the highest. The context x is that of ``Clicks-v0``. To a user
+    the item is worth v = value + x . beta + z, with a hidden beta ~ N(0, scale^2 I) and z logistic of scale ``spread``;
+    the user buys if v >= p. So the chance of a sale is sigmoid((value + x . beta - p) / spread): parameters of
+    ``Clicks-v0`` that the arms share but for the intercept, which falls with the price. Who buys at a price buys at
+    each lower one. The reward is the revenue, p for a sale, else 0: within [0, 1]. A model of revenue that is linear or
+    logistic in x is not exact. Agents that know of no order of the arms play it.
 
     This is the setting of Adel Javanmard and Hamid Nazerzadeh, "Dynamic Pricing in High-dimensions", with a finite set
     of prices and no sparsity.

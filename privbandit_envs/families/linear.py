@@ -326,11 +326,11 @@ class LinearProblem(ArmProblem):
 class DuelsProblem(LinearProblem):
     """A user sees two of M items and names the better.
 
-    This is a dueling bandit with features. An arm is an ordered pair (i, j) of items, i != j: K = M (M - 1), in the order (0, 1), (0, 2), ..., (M - 1, M - 2).
-    Its features are z = (x_i - x_j) / 2, with the items' features x uniform on the unit sphere. The user prefers i with
-    the chance sigmoid(theta . z), so that an item's utility is u = theta . x / 2, as in the model of Bradley and Terry;
-    the reward is 1 then, else 0. Every agent of ``Linear-v0`` plays it, with the guarantee that it has there: its
-    record of a user is the pair's features and the answer.
+    This is a dueling bandit with features. An arm is an ordered pair (i, j) of items, i != j: K = M (M - 1), in the
+    order (0, 1), (0, 2), ..., (M - 1, M - 2). Its features are z = (x_i - x_j) / 2, with the items' features x uniform
+    on the unit sphere. The user prefers i with the chance sigmoid(theta . z), so that an item's utility is
+    u = theta . x / 2, as in the model of Bradley and Terry; the reward is 1 then, else 0. Every agent of ``Linear-v0``
+    plays it, with the guarantee that it has there: its record of a user is the pair's features and the answer.
 
     The regret is that of the pair: the chance of (best item, worst item) less that of (i, j). It is at least
     c ((u* - u_i) + (u_j - u_min)), where c is the sigmoid's slope at u* - u_min. So a regret of R in all bounds the

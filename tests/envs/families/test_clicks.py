@@ -189,4 +189,4 @@ def test_finitely_many_customers_are_served_by_counts() -> None:
 @pytest.mark.parametrize("key, value", [("spread", 0.0), ("scale", -1.0), ("n_arms", 0), ("value", float("nan"))])
 def test_a_shop_out_of_range_is_refused(key: str, value: float) -> None:
     with pytest.raises(ValueError, match=key):
-        shop(**{key: value})
+        shop(**{key: value})  # type: ignore[arg-type]

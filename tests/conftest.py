@@ -59,16 +59,15 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return LenientModule.from_parent(parent, path=module_path)
 
 
-class Folder(pytest.Dir):
-    """A folder of tests, from whose end every second worker begins: then it finds what the others have compiled."""
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        odd = os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579"
-        return list(super().collect())[:: -1 if odd else 1]
-
-
-def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir:
-    return Folder.from_parent(parent, path=path)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let every second worker begin with the last modules of a folder: then it finds what the others have compiled."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
+        report.result.reverse()
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -39,10 +39,10 @@ CASES = [
 ]
 
 
-HORIZON, BRIEF = 180, 120
-"""Users of a run, and of one in which an agent's policy changes twice or more; outsiders' agents get more."""
-LATE = {"jdp-glm", "private-pursuit", "shuffle-linucb", "lplr", "lpct-q"}
-"""Agents whose policy changes less often in ``BRIEF`` users."""
+HORIZON, BRIEF, REPLAYED = 180, 120, 60
+"""Users of a run, of one in which an agent's policy changes twice or more, and of a replay; outsiders' get more."""
+LATE = {"jdp-glm", "private-pursuit", "newton-mnl", "shuffle-linucb", "lplr", "lpct-q"}
+"""Agents whose policy changes less often in so few users."""
 CHOSEN: dict[str, dict[str, Any]] = {"dp-se": {"width": 0.05}}
 """Settings that would take long to choose, or with which something is released in a short run."""
 
@@ -88,6 +88,7 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES)
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
-    long = check.__name__ in ("check_noise", "check_reports") or (name in LATE and check.__name__ != "check_replay")
-    horizon = 64 if checks_for(name) is LEARNER_CHECKS else HORIZON if long else BRIEF
+    few, many = (REPLAYED, BRIEF) if check.__name__ == "check_replay" else (BRIEF, HORIZON)
+    long = name in LATE or check.__name__ in ("check_noise", "check_reports")
+    horizon = 64 if checks_for(name) is LEARNER_CHECKS else many if long else few
     check(name, env_id, horizon, CHOSEN.get(name, {}))

@@ -21,7 +21,7 @@ LINKS = ("logistic", "identity")
 class ClicksProblem(CoinArms):
     """A user gets one of K offers, and clicks or not.
 
-    The context is x, d features, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
+    The context is x, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
     The user clicks on arm k with chance sigmoid(x . theta_k + b_k), for hidden theta_k ~ N(0, scale^2 I) and
     b_k ~ N(-1, 1/4). The reward is 1 for a click, else 0. With ``interactions`` the products x_i x_j of two features
     are features too, with coefficients of that standard deviation.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from privbandit_agents.experiments.jobs.trial import Trial
     from privbandit_agents.experiments.running.engine import Engine
+    from privbandit_agents.experiments.store.results import Finished
     from privbandit_agents.experiments.views.style import Look
 
 
@@ -249,7 +250,7 @@ def score_of(given: Namespace) -> int:
     if given.check is not None:
         from numpy.random import default_rng
 
-        return check(given.check, folder, where, err(), default_rng())
+        return check(given.check, folder, where, err(), given.suite, default_rng())
     if given.references:
         return remake([name] if name else [], folder, where, err(), given.suite)
     return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit)
@@ -320,12 +321,15 @@ def report(given: Namespace) -> int:
     folder, look = given.folder, look_of(given)
     if given.out is None and (code := again(folder, console_out(), look)) is not None:
         return code
-    with usage_errors("report"):
-        trials = load_trials(folder, pace=forecast("reading", err()))
+
+    def trials() -> "list[Finished]":  # whoever takes them may let them go: ten thousand are a hundred megabytes
+        with usage_errors("report"):
+            return load_trials(folder, pace=forecast("reading", err()))
+
     if given.out is None:
-        return show(trials, folder, console_out(), err(), look, given.speed)
+        return show(trials(), folder, console_out(), err(), look, given.speed)
     # the page
-    from privbandit_agents.experiments.results.frame import as_frame
+    from privbandit_agents.experiments.results.frame import frame_of, public
     from privbandit_agents.experiments.views.audits import audit_files
     from privbandit_agents.experiments.views.page import write_report
     from privbandit_envs.files import streams
@@ -333,7 +337,8 @@ def report(given: Namespace) -> int:
     places = [folder, folder / "audit", Path("runs/audit")] if given.audits is None else given.audits
     audits = list(dict.fromkeys(path.resolve() for place in places for path in audit_files(place)))
     title = given.title or f"Results of {folder.resolve().name}"
-    lost = unwritten(given.out, {"the page": partial(write_report, as_frame(trials), given.out, title, audits)})
+    frame = public(frame_of(trials(), more=("static",)))
+    lost = unwritten(given.out, {"the page": partial(write_report, frame, given.out, title, audits)})
     print(*(lost or [f"page: {given.out}"]), sep="\n", file=sys.stderr if lost or streams(given.out) else sys.stdout)
     return UNFINISHED if lost else 0
 

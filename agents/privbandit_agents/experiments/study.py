@@ -24,7 +24,7 @@ from privbandit_agents.experiments.results.frame import fit_frame, frame_of, pub
 from privbandit_agents.experiments.results.measures import Resolved, estimate, resolve
 from privbandit_agents.experiments.results.queries import finals
 from privbandit_agents.experiments.results.readings import Results, by_cell
-from privbandit_agents.experiments.results.summary import summarise, summarise_trials, summarised
+from privbandit_agents.experiments.results.summary import summarise, summarised
 from privbandit_agents.experiments.results.verdicts import judged, surprising
 from privbandit_agents.experiments.running.attempt import told
 from privbandit_agents.experiments.running.engine import Engine, found_before, run_jobs
@@ -307,10 +307,13 @@ def show(
 
     ``look`` is of the figure; ``speed``: the printed table has the users a second.
     """
-    tell(out, shown(summarise_trials(trials), speed))
-    trials = with_those_there(trials, folder)
-    figure, board = folder / "regret.png", folder / MEAN_EVENTS
-    frame, specs = frame_of(trials, more=("static",)), [finished.job for finished in trials]
+    frame = frame_of(trials, more=("static",))
+    tell(out, shown(summarised(finals(frame)), speed))
+    every = with_those_there(trials, folder)
+    frame = frame_of(every, more=("static",)) if len(every) > len(trials) else frame
+    figure, board, specs = folder / "regret.png", folder / MEAN_EVENTS, [run.job for run in every]
+    versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in every})
+    del trials, every  # the frame has their numbers
     pace = forecast("drawing", err, "panels", pause=0.0)
     tasks: dict[str, Callable[[], object]] = {
         "the results": lambda: write_data(public(frame), folder),
@@ -321,7 +324,6 @@ def show(
     }
     remove_leftovers(folder / "*")
     lost = unwritten(folder, tasks)
-    versions = sorted({str(run.provenance["commit"] or run.provenance["privbandit"]) for run in trials})
     if len(versions) > 1:
         note = f"note: these are results of {len(versions)} versions of the code ({', '.join(versions)});"
         print(said(f"{note} another --out keeps them apart."), file=err.file)

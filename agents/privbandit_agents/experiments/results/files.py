@@ -2,18 +2,19 @@
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from io import BytesIO
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from privbandit_agents.experiments.jobs.trial import Trial
-from privbandit_agents.experiments.names import check_folder
+from privbandit_agents.experiments.names import canonical, check_folder
 from privbandit_agents.experiments.results.frame import as_frame, inert
-from privbandit_agents.experiments.results.queries import finals
+from privbandit_agents.experiments.results.queries import finals, long
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
 from privbandit_agents.zoo.reading import reading
 from privbandit_envs.files import atomic
@@ -67,6 +68,7 @@ def load_trials(
         raise FileNotFoundError(f"no results in {folder}; `privbandit run --out {folder} ...` writes them.")
     found = []
     known: dict[str, Any] = {}
+    shared: dict[str, Any] = {}  # settings, of which many trials have the same
     for done, name in enumerate(names):
         if pace is not None:
             pace(done, len(names))
@@ -74,7 +76,8 @@ def load_trials(
             finished = read_result(trials / name)
             if finished.kind == "trial":
                 check_defaults(trials / name, finished, known)
-            found.append(finished)
+            settings = shared.setdefault(canonical(finished.settings), finished.settings)
+            found.append(replace(finished, settings=settings))
         except CorruptResultError as error:
             warnings.warn(f"{error} It is left out.", stacklevel=3)
         except FileNotFoundError:  # set aside by a sweep just now, or a link to nowhere
@@ -116,13 +119,26 @@ def write_data(frame: pl.DataFrame, folder: Path) -> None:
     Pages of the first have checksums, which ``pyarrow.parquet.read_table(path, page_checksum_verification=True)`` and
     the readers of this project look at.
     """
-    memory = BytesIO()  # so that a full disk is an error of the system, whatever polars makes of it
-    frame.write_parquet(memory, use_pyarrow=True, pyarrow_options={"write_page_checksum": True})
-    with atomic(folder / "results.parquet", "wb") as file:
-        file.write(memory.getbuffer())
-    short = frame if frame.height <= MOST_ROWS else shortened(frame)
+    from pyarrow.parquet import ParquetWriter
+
+    schema, rows = long(frame.clear()).to_arrow().schema, 0
+    options = {"compression": "zstd", "write_page_checksum": True}
+    with atomic(folder / "results.parquet", "wb") as file, ParquetWriter(file, schema, **options) as writer:
+        for part in parts(frame):
+            writer.write_table(part.to_arrow())
+            rows += part.height
+    told = inert(plain(frame if rows <= MOST_ROWS else shortened(frame)))
     with atomic(folder / "results.csv") as file:
-        file.write(inert(plain(short)).write_csv())
+        file.write(long(told.clear()).write_csv())
+        for part in parts(told):
+            part.write_csv(file, include_header=False)
+
+
+def parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield a frame in parts of at most some 20,000 rows, with a row for each checkpoint."""
+    rows = long(frame.select(cs.list())).height or frame.height
+    for part in frame.iter_slices(max(1, 20_000 * frame.height // max(rows, 1))):
+        yield long(part)
 
 
 def shortened(frame: pl.DataFrame) -> pl.DataFrame:
@@ -136,11 +152,7 @@ def shortened(frame: pl.DataFrame) -> pl.DataFrame:
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table for CSV: None is empty among settings, and a setting that is empty everywhere is left out."""
-    settings = [pl.col(name) for name in frame.columns if name.startswith(("env.", "agent."))]
-    told = frame.with_columns(
-        pl.when(column.cast(pl.String).is_in(["None", "NaN"])).then(None).otherwise(column).name.keep()
-        for column in settings
-    )
-    return told.drop(
-        name for name in told.columns if name.startswith(("env.", "agent.")) and told[name].is_null().all()
-    )
+    settings = cs.starts_with("env.", "agent.")
+    numbers, texts = settings & cs.float(), settings & cs.string()
+    told = frame.with_columns(numbers.fill_nan(None), texts.replace({"None": None, "NaN": None}))
+    return told.drop(name for name in told.select(settings).columns if told[name].is_null().all())

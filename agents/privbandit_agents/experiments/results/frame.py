@@ -11,6 +11,7 @@ import polars as pl
 from privbandit_agents.experiments.jobs.job import Job
 from privbandit_agents.experiments.jobs.trial import ERRORS
 from privbandit_agents.experiments.names import TALLIES, agent_text, canonical, name_of, swept, with_settings
+from privbandit_agents.experiments.results.queries import finals, long
 from privbandit_agents.experiments.store.results import Finished
 
 Kinds = Mapping[str, Any]
@@ -43,7 +44,8 @@ def as_frame(trials: Sequence[Finished], final: bool = False) -> pl.DataFrame:
 
     The column ``static`` is there if a world changes.
     """
-    return public(frame_of(trials, final, ("static",)))
+    frame = public(frame_of(trials, ("static",)))
+    return finals(frame) if final else long(frame)
 
 
 def public(frame: pl.DataFrame) -> pl.DataFrame:
@@ -51,8 +53,11 @@ def public(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*COLUMNS, *(name for name in frame.columns if name not in (*COLUMNS, *NOTES)))
 
 
-def frame_of(trials: Sequence[Finished], final: bool = False, more: Sequence[str] = MORE) -> pl.DataFrame:
-    """Return the frame of trials: besides ``as_frame`` the columns ``NOTES``, and ``more`` quantities that any has."""
+def frame_of(trials: Sequence[Finished], more: Sequence[str] = MORE) -> pl.DataFrame:
+    """Return the frame of trials, a row for each, with its checkpoints and the values there as lists.
+
+    It has, besides the columns of ``as_frame``, those in ``NOTES``, and the ``more`` quantities that any trial has.
+    """
     places, cells = numbered_cells(trials)
     names = [name_of({key: run.job[key] for key in run.job if key not in ("seed", "checkpoints")}) for run in cells]
     notes = [
@@ -64,19 +69,17 @@ def frame_of(trials: Sequence[Finished], final: bool = False, more: Sequence[str
         pl.Series("seconds", [run.seconds for run in trials], pl.Float64),
         *map(pl.Series, NOTES, zip(*notes, strict=True), NOTES.values()),
     )
-    kept = slice(-1, None) if final else slice(None)
-    users = [run.arrays["checkpoints"][kept] for run in trials]
-    sizes = list(map(len, users))
+    users = [run.arrays["checkpoints"] for run in trials]
     quantities = [*ARRAYS, *(name for name in more if any(name in run.arrays for run in trials))]
-    nothing = [np.full(n, np.nan) for n in sizes]
-    each = list(zip(trials, nothing, strict=True))
-    numbers = {
-        name: [run.arrays[name][kept] if name in run.arrays else nan for run, nan in each] for name in quantities
+    curves = {
+        name: np.concatenate(
+            [run.arrays.get(name, np.full(len(at), np.nan)) for run, at in zip(trials, users, strict=True)]
+        )
+        for name in quantities
     }
-    return table[np.repeat(np.arange(len(trials)), sizes)].with_columns(
-        pl.Series("checkpoint", np.concatenate(users).astype(np.int64)),
-        *(pl.Series(name, np.concatenate(parts)).fill_nan(None) for name, parts in numbers.items()),
-    )
+    flat = pl.DataFrame({"checkpoint": np.concatenate(users).astype(np.int64), **curves}).fill_nan(None)
+    trial = np.repeat(np.arange(len(trials)), [len(at) for at in users])
+    return table.hstack(flat.group_by(pl.Series("trial", trial), maintain_order=True).agg(pl.all()).drop("trial"))
 
 
 def told_of(run: Finished) -> str:

@@ -1,9 +1,13 @@
-"""Queries on the frame of results: the last rows, uniform play beside each, a value by seed, a row for each cell."""
+"""Queries on the frame of results: the last rows, uniform play beside each, a value by seed, a row for each cell.
+
+A frame has a row for each trial, with its curves as lists, or a row for each checkpoint; queries take both.
+"""
 
 from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -12,14 +16,21 @@ WORLD = ("env", "horizon")
 """Columns that name a world."""
 
 
+def long(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame with a row for each checkpoint."""
+    curves = frame.select(cs.list()).columns
+    return frame.explode(curves) if curves else frame
+
+
 def finals(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the last row of every trial."""
-    return frame.filter(pl.col("checkpoint") == pl.col("horizon"))
+    return frame.with_columns(cs.list().list.last()).filter(pl.col("checkpoint") == pl.col("horizon"))
 
 
 def uniform_play(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the mean regret of uniform play, ``uniform``, by world and ``checkpoint``."""
-    own = rows.filter(agent="uniform").group_by(*WORLD, "checkpoint", maintain_order=True).agg("regret")
+    played = long(rows.filter(agent="uniform").select(*WORLD, "checkpoint", "regret"))
+    own = played.group_by(*WORLD, "checkpoint", maintain_order=True).agg("regret")
     means = pl.Series([one.to_numpy().mean() for one in own["regret"]], dtype=pl.Float64)
     return own.select(*WORLD, "checkpoint", uniform=means)
 
@@ -31,7 +42,7 @@ def beside_uniform(rows: pl.DataFrame) -> pl.DataFrame:
 
 def wide(rows: pl.DataFrame, value: str) -> tuple[Floats, Floats]:
     """Return the numbers of users that all seeds have, shape (c,), and a value there, shape (seeds, c)."""
-    by_seed = rows.select("seed", "checkpoint", value).sort("seed")
+    by_seed = long(rows.select("seed", "checkpoint", value)).sort("seed")
     table = by_seed.pivot("seed", index="checkpoint", values=value).sort("checkpoint").drop_nulls()
     return table["checkpoint"].to_numpy().astype(float), table.drop("checkpoint").to_numpy().T.copy()
 

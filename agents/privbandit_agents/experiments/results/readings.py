@@ -12,7 +12,7 @@ from privbandit_agents.experiments.fields import users_or_fraction
 from privbandit_agents.experiments.jobs.rows import best_accuracy
 from privbandit_agents.experiments.names import TALLIES, plain
 from privbandit_agents.experiments.results.cells import Cell, Cells, called, in_order, world
-from privbandit_agents.experiments.results.queries import wide
+from privbandit_agents.experiments.results.queries import long, wide
 from privbandit_agents.experiments.results.statistics import Floats, Interval, common_seeds, student_interval
 from privbandit_agents.experiments.schema.measures import Pick, Selection
 from privbandit_agents.experiments.usage import placed
@@ -132,7 +132,7 @@ class Reading:
 
         Cumulative sums start at 0; errors of predictions are constant before the first checkpoint.
         """
-        if name not in rows.columns or rows[name].null_count():
+        if name not in rows.columns or long(rows.select(name))[name].null_count():
             where = world(self.cell)
             why = "it does not change, its arms come and go or are sets, or an agent that owns its loop played it"
             if name == "static":
@@ -173,7 +173,7 @@ def by_cell(frame: pl.DataFrame) -> Results:
     """Return the rows of a frame by cell, in the order of replications."""
     if frame.is_empty():
         return {}
-    order = ["seed", "checkpoint"] if "seed" in frame.columns else ["replication", "place"]
+    order = ["seed"] if "seed" in frame.columns else ["replication", "place"]
     parts = frame.sort(order, maintain_order=True).partition_by("cell", as_dict=True)
     return {str(name): rows for (name,), rows in parts.items()}
 

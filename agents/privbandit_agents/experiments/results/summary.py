@@ -1,6 +1,5 @@
 """The summary of results: a row for each cell."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,16 +7,18 @@ import polars as pl
 
 from privbandit_agents.experiments.names import as_text, canonical, plain
 from privbandit_agents.experiments.results.cells import VARIANT, Cells, world
-from privbandit_agents.experiments.results.frame import PROMISES, frame_of
+from privbandit_agents.experiments.results.frame import PROMISES
 from privbandit_agents.experiments.results.queries import WORLD, beside_uniform, finals
 from privbandit_agents.experiments.results.ranks import ranks
 from privbandit_agents.experiments.results.readings import Reading, Results
 from privbandit_agents.experiments.results.statistics import student_interval
-from privbandit_agents.experiments.store.results import Finished
 
 
-def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
+def summarised(last: pl.DataFrame) -> pl.DataFrame:
     """Return one row per environment, horizon and agent; the best rows of each notion of privacy come first.
+
+    Args:
+        last: the last rows of trials, from ``finals(frame_of(trials))``.
 
     Returns:
         ``env``, ``horizon``, ``agent``, ``config`` (canonical JSON), ``seeds`` (how many), ``regret`` (mean of the
@@ -28,11 +29,6 @@ def summarise_trials(trials: Sequence[Finished]) -> pl.DataFrame:
         a visit), ``label``, ``notion``, ``epsilon``, ``delta``, ``rho``, ``rank`` (among agents of one notion) and
         ``better``, as in ``ranks``.
     """
-    return summarised(frame_of(trials, final=True, more=()))
-
-
-def summarised(last: pl.DataFrame) -> pl.DataFrame:
-    """Return the summary of the last rows of trials."""
     placed = ranks(last).select(*WORLD, "label", "rank", "better")
     keys = (*WORLD, "player", "config")
     rows = [trial_row(own) for _, own in beside_uniform(last).group_by(keys, maintain_order=True)]

@@ -27,6 +27,8 @@ from privbandit_envs.files import atomic
 
 Places = Mapping[tuple[Any, ...], int]
 """The number of each world among the choices, by environment and horizon."""
+Lines = Mapping[str, Sequence[Line]]
+"""The lines of each panel, by its title."""
 PROMISED = {
     "joint": "If what others are offered may reveal little of one user's record",
     "shuffle": "If shuffled messages may reveal little of one user's record",
@@ -66,7 +68,8 @@ def page(frame: pl.DataFrame, title: str, audits: Sequence[Path], script: str) -
     placed, panels = ranks(frame), panels_of(frame)
     places = {rows.select("env", "horizon").row(0): place for place, rows in enumerate(panels.values())}
     here = files("privbandit_agents.experiments.views")
-    data = {"envs": list(panels), "curves": curves(frame), "frontier": frontier(frame)}
+    every, frontiers = {name: curves_of(rows) for name, rows in panels.items()}, frontiers_of(frame)
+    data = {"envs": list(panels), "curves": curves(panels, every, frontiers), "frontier": frontier(every, frontiers)}
     parts = {
         "title": html.escape(title),
         "summary": summary(frame),
@@ -135,31 +138,28 @@ def kept(row: Mapping[str, Any], horizon: int) -> str:
     )
 
 
-def curves(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def curves(panels: Mapping[str, pl.DataFrame], every: Lines, frontiers: Lines) -> list[dict[str, Any]]:
     """Return the regret of each agent in each environment, the least first."""
-    panels = {name: (rows, curves_of(rows)) for name, rows in panels_of(frame).items()}
-    looks = styles_of([*(lines for _, lines in panels.values()), *frontiers_of(frame).values()])
-    many = sum(len(lines) for _, lines in panels.values())
+    looks = styles_of([*every.values(), *frontiers.values()])
+    many = sum(map(len, every.values()))
     found = []
     most = 60  # points of a curve
-    for env, (rows, lines) in enumerate(panels.values()):
-        promised = {row["label"]: row["epsilon"] for row in rows.unique("label").to_dicts()}
+    for env, (name, lines) in enumerate(every.items()):
+        promised = {row["label"]: row["epsilon"] for row in panels[name].unique("label").to_dicts()}
         for line in sorted(lines, key=lambda line: float(line.mean.value[-1])):
             few = thinned(line, most if many <= 300 else most // 2)  # curves
             found.append({"env": env, **drawn(few, looks), "agent": line.agent, "epsilon": promised[line.label]})
     return found
 
 
-def frontier(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def frontier(every: Lines, frontiers: Lines) -> list[dict[str, Any]]:
     """Return the final regret of each private agent along epsilon, and the levels beside them; none at one epsilon."""
-    panels = frontiers_of(frame)
-    if one_budget(panels):
+    if one_budget(frontiers):
         return []
-    curves = [curves_of(rows) for rows in panels_of(frame).values()]
-    looks = styles_of([*panels.values(), *curves])
+    looks = styles_of([*frontiers.values(), *every.values()])
     return [
         {"env": env, **drawn(line, looks), "agent": line.agent, "epsilon": None, "level": line.level}
-        for env, lines in enumerate(panels.values())
+        for env, lines in enumerate(frontiers.values())
         for line in sorted(lines, key=lambda line: (not line.level, float(line.mean.value.min())))
     ]
 

@@ -112,7 +112,7 @@ def shown(summary: pl.DataFrame, speed: bool = False) -> Iterator[str]:
     """Yield a summary of trials for the terminal, a table for each environment; red is worse than uniform play.
 
     Args:
-        summary: from ``summarise_trials``.
+        summary: from ``summarised``.
         speed: whether a column has the users a second.
     """
     for (env, horizon), own in summary.group_by("env", "horizon", maintain_order=True):

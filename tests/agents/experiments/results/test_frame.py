@@ -16,7 +16,14 @@ from privbandit_agents import compare, load_results, make, play, ranks
 from privbandit_agents.experiments.jobs.catalogue import agent_defaults, at_home
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.results.files import plain, write_data
-from privbandit_agents.experiments.results.frame import COLUMNS, as_frame, promise_of, settings_columns
+from privbandit_agents.experiments.results.frame import (
+    COLUMNS,
+    as_frame,
+    frame_of,
+    promise_of,
+    public,
+    settings_columns,
+)
 from privbandit_agents.experiments.results.ranks import interquartile_mean, ranked, wins
 from privbandit_agents.experiments.results.statistics import Interval
 from privbandit_agents.experiments.running.engine import Engine, run_jobs
@@ -124,6 +131,17 @@ def test_pandas_reads_them_too(tmp_path: Path) -> None:
     frame = as_frame(SWEEP)
     write_data(frame, tmp_path)
     assert len(pandas.read_parquet(tmp_path / "results.parquet")) == len(frame.to_pandas()) == frame.height
+
+
+def test_results_with_many_checkpoints_are_written_in_parts(tmp_path: Path) -> None:
+    at = np.arange(1.0, 15_001)
+    curves = {"checkpoints": at, "regret": at / 3, "reward": np.sqrt(at)}
+    runs = [replace(run, job={**run.job, "horizon": 15_000}, arrays={**run.arrays, **curves}) for run in SWEEP[:3]]
+    write_data(public(frame_of(runs)), tmp_path / "lists")
+    write_data(as_frame(runs), tmp_path / "rows")
+    lists, rows = ((tmp_path / name / "results.csv").read_text() for name in ("lists", "rows"))
+    assert lists == rows and len(rows.splitlines()) == 45_001
+    assert pl.read_parquet(tmp_path / "lists" / "results.parquet").equals(as_frame(runs))
 
 
 def test_a_long_table_is_short_as_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 from privbandit_agents.experiments import Trial
-from privbandit_agents.experiments.results.summary import summarise_trials as summarise
+from privbandit_agents.experiments.results.frame import frame_of
+from privbandit_agents.experiments.results.queries import finals
+from privbandit_agents.experiments.results.summary import summarised
 from privbandit_agents.experiments.store.results import Finished
 from privbandit_agents.experiments.views.table import write_tables
 from privbandit_agents.experiments.views.tables import promise, regret_of, shown, summary_table
@@ -21,6 +23,10 @@ def outcome(agent: str, seed: int, regret: Sequence[float], seconds: float = 2.0
     trial = Trial("privbandit/Linear-v0", agent, int(checkpoints[-1]), seed, env_kwargs, config, len(regret))
     arrays = {"checkpoints": checkpoints, "regret": np.array(regret, float), "reward": checkpoints * 0.5}
     return Finished("trial", trial.spec, trial.settings, {**arrays, "seconds": np.array([seconds])})
+
+
+def summarise(trials: Sequence[Finished]) -> pl.DataFrame:
+    return summarised(finals(frame_of(trials)))
 
 
 HAND = [

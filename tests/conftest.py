@@ -21,7 +21,9 @@ settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for 
 ROOT = Path(__file__).parents[1]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
-"""Modules with tests that take long: they start first, so that no core waits for one at the end."""
+LONG += ("test_learners", "test_policies", "test_reinforcement_learning", "test_arm_states", "test_time", "test_board")
+"""Modules that start first: with tests that take long, so that no core waits for one at the end, or with torch, which
+one worker alone then imports."""
 
 
 OPTIONAL = {
@@ -59,16 +61,15 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return LenientModule.from_parent(parent, path=module_path)
 
 
-class Folder(pytest.Dir):
-    """A folder of tests, from whose end every second worker begins: then it finds what the others have compiled."""
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        odd = os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579"
-        return list(super().collect())[:: -1 if odd else 1]
-
-
-def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir:
-    return Folder.from_parent(parent, path=path)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let every second worker begin with the last modules of a folder: then it finds what the others have compiled."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
+        report.result.reverse()
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

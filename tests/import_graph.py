@@ -25,9 +25,14 @@ MODULES = {
 
 
 @cache
+def tree_of(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
 def imports(source: str, top_level_only: bool = False) -> frozenset[str]:
     """Return the modules that the import statements of a source name, lazy ones too; of ours the deepest."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     return frozenset(name for node in (tree.body if top_level_only else ast.walk(tree)) for name in named_by(node))
 
 
@@ -43,7 +48,7 @@ def named_by(node: ast.AST) -> Iterator[str]:
 
 def imports_by_name(source: str) -> set[str]:
     """Return the modules that strings of a source name."""
-    constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    constants = (node.value for node in ast.walk(tree_of(source)) if isinstance(node, ast.Constant))
     return {match.group(1) for text in constants if isinstance(text, str) and (match := NAMED.match(text))}
 
 

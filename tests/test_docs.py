@@ -110,7 +110,8 @@ def blocks(page: Path, kind: str) -> list[str]:
 
 @pytest.fixture
 def third_party(monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
-    """The example package can be imported, and nothing of it stays behind."""
+    """The example package can be imported, nothing of it stays behind, and jobs run in this process."""
+    monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
     monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
 
 

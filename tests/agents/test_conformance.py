@@ -21,7 +21,12 @@ AGAIN = {"check_seeds", "check_actions", "check_frozen", "check_reports", "check
 """Checks of who plays linear bandits, for sparse ones: their features are longer. The others would look at the same."""
 LINEAR = {name for name, env_id in PAIRS if env_id == "privbandit/Linear-v0"}
 CLICKS = {name for name, env_id in PAIRS if env_id == "privbandit/Clicks-v0"}
-"""Who plays clicks gets contexts and rewards of the same shapes in Smooth-v0, and is not checked there again."""
+ELSEWHERE = {
+    "privbandit/Smooth-v0": CLICKS,
+    "privbandit/Pricing-v0": CLICKS,
+    "privbandit/Duels-v0": LINEAR,
+}
+"""Who plays the first world of a family gets contexts and rewards of the same shapes here, and is not checked again."""
 FIRST = {name: env_id for name, env_id in reversed(PAIRS)}
 """Where `make test` makes every check of an agent that is no preset of another; elsewhere it only plays."""
 CASES = [
@@ -29,15 +34,15 @@ CASES = [
     for name, env_id in PAIRS
     for check in checks_for(name)
     if check.__name__ in AGAIN or env_id != SMALL or name not in LINEAR
-    if env_id != "privbandit/Smooth-v0" or name not in CLICKS
+    if name not in ELSEWHERE.get(env_id, ())
     for here in [check.__name__ == "check_actions" or (env_id == FIRST[name] and not preset_of(name))]
 ]
 
 
-HORIZON, BRIEF = 180, 120
-"""Users of a run, and of one in which an agent's policy changes twice or more; outsiders' agents get more."""
-LATE = {"jdp-glm", "private-pursuit", "shuffle-linucb", "lplr", "lpct-q"}
-"""Agents whose policy changes less often in ``BRIEF`` users."""
+HORIZON, BRIEF, REPLAYED = 180, 120, 60
+"""Users of a run, of one in which an agent's policy changes twice or more, and of a replay; outsiders' get more."""
+LATE = {"jdp-glm", "private-pursuit", "newton-mnl", "shuffle-linucb", "lplr", "lpct-q"}
+"""Agents whose policy changes less often in so few users."""
 CHOSEN: dict[str, dict[str, Any]] = {"dp-se": {"width": 0.05}}
 """Settings that would take long to choose, or with which something is released in a short run."""
 
@@ -83,6 +88,7 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES)
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:
-    long = check.__name__ in ("check_noise", "check_reports") or (name in LATE and check.__name__ != "check_replay")
-    horizon = 64 if checks_for(name) is LEARNER_CHECKS else HORIZON if long else BRIEF
+    few, many = (REPLAYED, BRIEF) if check.__name__ == "check_replay" else (BRIEF, HORIZON)
+    long = name in LATE or check.__name__ in ("check_noise", "check_reports")
+    horizon = 64 if checks_for(name) is LEARNER_CHECKS else many if long else few
     check(name, env_id, horizon, CHOSEN.get(name, {}))

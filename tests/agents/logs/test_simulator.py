@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from commanding import invoke
 from numpy.random import default_rng
 from privbandit_agents import Log, check_simulator, dr, from_log, ips, make, play, replay
 from privbandit_agents.cli.cost import Row, cost, difference, predicted
@@ -137,8 +138,8 @@ def test_an_odd_table_is_refused_in_a_sentence(case: str, tmp_path: Path) -> Non
 def test_the_command_refuses_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "decisions.csv"
     path.write_text("x,arm,click,p\n1,a,1,0\n2,b,0,.5\n")
-    code, said = cost_command([str(path), "--action", "arm", "--reward", "click", "--propensity", "p"])
-    assert code == 2 and "'p'" in said and said.count("\n") == 1, said
+    shown = invoke("cost", str(path), "--action", "arm", "--reward", "click", "--propensity", "p")
+    assert shown.exit_code == 2 and "'p'" in shown.stderr and shown.stderr.count("\n") == 1, shown.stderr
 
 
 def test_odd_tables_that_are_right() -> None:

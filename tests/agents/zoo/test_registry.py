@@ -97,7 +97,7 @@ def worlds() -> dict[str, Any]:
     return {family: gym.make(env_id, horizon=100) for family, env_id in FAMILIES.items()}
 
 
-@pytest.mark.wide_at("psgd-*", "pglm")
+@pytest.mark.wide_at("psgd-*", "pglm", "a2c", "dqn", "ppo")
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_entry_says_what_is_built(name: str, worlds: dict[str, Any]) -> None:
     """Families are those that it can play; notion and arithmetic those of its promise; secure noise is taken or not."""

@@ -81,7 +81,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules[Along.__module__])
 
 
-@pytest.mark.wide_at(f"*-{CLICKS}", "bynight-*", "*-check_frozen-*", "*-check_resume-*")
+@pytest.mark.wide_at(f"*-{CLICKS}", "bynight-*", "*-check_frozen-*", "*-check_resume-*", "*-check_replay-*")
 @pytest.mark.parametrize("env_id", [LINEAR, CLICKS])
 @pytest.mark.parametrize("check", [check_replay, check_noise, check_frozen, check_resume])
 @pytest.mark.parametrize("name", ["along", "bynight"])

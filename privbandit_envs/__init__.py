@@ -51,6 +51,8 @@ _FAMILIES = {
     "Clicks": "privbandit_envs.families.clicks:ClicksProblem",
     "Bandit": "privbandit_envs.families.arms:BanditProblem",
     "Smooth": "privbandit_envs.families.smooth:SmoothProblem",
+    "Pricing": "privbandit_envs.families.clicks:PricingProblem",
+    "Duels": "privbandit_envs.families.linear:DuelsProblem",
 }
 for _name, _problem in _FAMILIES.items():
     register(f"privbandit/{_name}-v0", _problem)

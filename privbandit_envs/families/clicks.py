@@ -1,4 +1,6 @@
-"""One context for all arms, and a click or none: the bandit of offers, banners and notifications."""
+"""One context for all arms, and a click or none: the bandit of offers, banners and notifications; and of prices."""
+
+from typing import Any
 
 import numpy as np
 import scipy
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike
 from privbandit_envs.datasets import packaged
 from privbandit_envs.families.gaussians import BOUND, gaussians
 from privbandit_envs.families.sparse import correlate
-from privbandit_envs.problem import Array, CoinArms, Floats, Support
+from privbandit_envs.problem import Array, CoinArms, Floats, Support, pick
 from privbandit_envs.spaces import Units
 from privbandit_envs.validate import at_least, count, number, one_of, positive, refuse, shown
 
@@ -17,7 +19,7 @@ LINKS = ("logistic", "identity")
 
 
 class ClicksProblem(CoinArms):
-    """A user with d features gets one of K offers, and clicks or does not.
+    """A user gets one of K offers, and clicks or not.
 
     The context is x, shape (d,), shared by all arms: N(0, Sigma) with Sigma_ij = correlation^|i-j|, clipped to [-8, 8].
     The user clicks on arm k with chance sigmoid(x . theta_k + b_k), for hidden theta_k ~ N(0, scale^2 I) and
@@ -154,6 +156,76 @@ class ClicksProblem(CoinArms):
         scores = self._scores(x, theta)
         ahead = scores[:, 0] - scores[:, 1:].max(axis=1)
         return float(np.quantile(ahead, 1 - imbalance))
+
+
+class PricingProblem(ClicksProblem):
+    """A seller posts a price, and the user buys or not.
+
+    The K prices are p = 1/K, 2/K, ..., 1, in units of the highest. The context x is that of ``Clicks-v0``. To a user
+    the item is worth v = value + x . beta + z, with a hidden beta ~ N(0, scale^2 I) and z logistic of scale ``spread``;
+    the user buys if v >= p. So the chance of a sale is sigmoid((value + x . beta - p) / spread): parameters of
+    ``Clicks-v0`` that the arms share but for the intercept, which falls with the price. Who buys at a price buys at
+    each lower one. The reward is the revenue, p for a sale, else 0: within [0, 1]. A model of revenue that is linear or
+    logistic in x is not exact. Agents that know of no order of the arms play it.
+
+    This is the setting of Adel Javanmard and Hamid Nazerzadeh, "Dynamic Pricing in High-dimensions", with a finite set
+    of prices and no sparsity.
+
+    Args:
+        n_arms: number of prices K.
+        dim: number of features d.
+        value: what the item is worth on average.
+        scale: standard deviation of the entries of beta, > 0.
+        spread: scale of z, > 0; its standard deviation is 1.8 times that.
+        correlation: of neighboring features, in (-1, 1).
+        support: only that many contexts exist, drawn once and equally likely; None: contexts are Gaussian.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Examples:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Pricing-v0", n_arms=4, dim=2)
+        >>> context, _ = env.reset(seed=0)
+        >>> env.step(2)[1] in (0.0, 0.75)
+        True
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_arms: int = 5,
+        dim: int = 4,
+        value: float = 0.6,
+        scale: float = 0.15,
+        spread: float = 0.1,
+        correlation: float = 0.0,
+        support: int | None = None,
+        horizon: int = 20_000,
+        dtype: str = "float32",
+    ) -> None:
+        self.prices: Floats = np.arange(1, count(n_arms=n_arms) + 1) / n_arms
+        beta = positive(scale=scale) * rng.standard_normal(count(dim=dim))
+        rows = np.column_stack([np.tile(beta, (n_arms, 1)), number(value=value) - self.prices]) / positive(
+            spread=spread
+        )
+        given: dict[str, Any] = {"correlation": correlation, "support": support, "horizon": horizon, "dtype": dtype}
+        super().__init__(rng, n_arms=n_arms, dim=dim, theta=rows, **given)
+
+    def means(self, contexts: Array) -> Floats:
+        return self.prices * super().means(contexts)
+
+    def rewards(self, means: Floats, rng: Generator) -> Floats:
+        return self.prices * super().rewards(means / self.prices, rng)
+
+    def outcome_law(self, contexts: Array, actions: Array) -> tuple[Array, Floats]:
+        """Return the revenues of a sale and of none, and their probabilities, shape (n, 2) each."""
+        price = self.prices[actions]
+        chance = pick(self.means(contexts), actions) / price
+        return np.stack([price, np.zeros(len(price))], axis=1), np.stack([chance, 1 - chance], axis=1)
 
 
 def with_lift(theta: Floats, visitors: Floats, lift: float, rate: float) -> Floats:

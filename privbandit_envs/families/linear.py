@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy
@@ -320,3 +321,62 @@ class LinearProblem(ArmProblem):
         x[rows, :, now] = heights
         x[rows, :, now - 1] = np.sqrt(np.maximum(INSIDE**2 - heights**2, 0.0)) * (now > 0)[:, None]
         return x if self.rotation is None else self._turned(x, self.rotation)
+
+
+class DuelsProblem(LinearProblem):
+    """A user sees two of M items and names the better.
+
+    This is a dueling bandit with features. An arm is an ordered pair (i, j) of items, i != j: K = M (M - 1), in the
+    order (0, 1), (0, 2), ..., (M - 1, M - 2). Its features are z = (x_i - x_j) / 2, with the items' features x uniform
+    on the unit sphere. The user prefers i with the chance sigmoid(theta . z), so that an item's utility is
+    u = theta . x / 2, as in the model of Bradley and Terry; the reward is 1 then, else 0. Every agent of ``Linear-v0``
+    plays it, with the guarantee that it has there: its record of a user is the pair's features and the answer.
+
+    The regret is that of the pair: the chance of (best item, worst item) less that of (i, j). It is at least
+    c ((u* - u_i) + (u_j - u_min)), where c is the sigmoid's slope at u* - u_min. So a regret of R in all bounds the
+    regret of the first item, and with it the weak regret, u* - max(u_i, u_j), by R / c. It bounds no strong regret,
+    2 u* - u_i - u_j: the second item becomes the worst one.
+
+    Strong regret under differential privacy is the subject of Aadirupa Saha and Hilal Asi, "DP-Dueling: Learning from
+    Preference Feedback without Compromising User Privacy", of which nothing is taken over.
+
+    Args:
+        n_items: number of items M, 2 at least.
+        dim: number of features d.
+        theta_norm: norm of theta, >= 0.
+        theta: the parameter itself, shape (d,); by default drawn, uniform on the sphere.
+        horizon: rounds an episode.
+        dtype: of the contexts.
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Examples:
+        >>> import gymnasium as gym
+        >>> env = gym.make("privbandit/Duels-v0", n_items=3, dim=2)
+        >>> context, _ = env.reset(seed=0)
+        >>> context.shape, bool(abs(context[0] + context[2]).max() < 1e-6)  # (0, 1) and (1, 0)
+        ((6, 2), True)
+    """
+
+    def __init__(
+        self,
+        rng: Generator,
+        *,
+        n_items: int = 4,
+        dim: int = 5,
+        theta_norm: float = 6.0,
+        theta: ArrayLike | None = None,
+        horizon: int = 10_000,
+        dtype: str = "float32",
+    ) -> None:
+        items = np.arange(at_least(2, n_items=count(n_items=n_items)))
+        first, second = np.repeat(items, n_items), np.tile(items, n_items)
+        self.pairs = np.stack([first, second])[:, first != second]
+        given: dict[str, Any] = {"theta_norm": theta_norm, "theta": theta, "horizon": horizon, "dtype": dtype}
+        super().__init__(rng, n_arms=n_items * (n_items - 1), dim=dim, link="logistic", **given)
+        self.design = "duels"  # differences are no features on the sphere
+
+    def _features(self, n: int, rng: Generator) -> Array:
+        items = directions(rng, (n, int(self.pairs.max()) + 1, len(self.theta)), self.dtype)
+        return np.asarray((items[:, self.pairs[0]] - items[:, self.pairs[1]]) / 2)

@@ -14,7 +14,7 @@ from privbandit_envs.validate import at_least, count, number, numbers, one_of
 
 
 class SparseLinearProblem(ArmProblem):
-    """Rewards linear in d features of which only s* matter.
+    """Rewards linear in d features; only s* matter.
 
     The context is x_a for every arm a, shape (K, d), independent N(0, Sigma) with Sigma_ij = correlation^|i-j|,
     clipped to [-8, 8]. The mean reward of arm a is x_a . beta for a hidden beta with s* nonzero entries at random

@@ -21,7 +21,12 @@ AGAIN = {"check_seeds", "check_actions", "check_frozen", "check_reports", "check
 """Checks of who plays linear bandits, for sparse ones: their features are longer. The others would look at the same."""
 LINEAR = {name for name, env_id in PAIRS if env_id == "privbandit/Linear-v0"}
 CLICKS = {name for name, env_id in PAIRS if env_id == "privbandit/Clicks-v0"}
-"""Who plays clicks gets contexts and rewards of the same shapes in Smooth-v0, and is not checked there again."""
+ELSEWHERE = {
+    "privbandit/Smooth-v0": CLICKS,
+    "privbandit/Pricing-v0": CLICKS,
+    "privbandit/Duels-v0": LINEAR,
+}
+"""Who plays the first world of a family gets contexts and rewards of the same shapes here, and is not checked again."""
 FIRST = {name: env_id for name, env_id in reversed(PAIRS)}
 """Where `make test` makes every check of an agent that is no preset of another; elsewhere it only plays."""
 CASES = [
@@ -29,7 +34,7 @@ CASES = [
     for name, env_id in PAIRS
     for check in checks_for(name)
     if check.__name__ in AGAIN or env_id != SMALL or name not in LINEAR
-    if env_id != "privbandit/Smooth-v0" or name not in CLICKS
+    if name not in ELSEWHERE.get(env_id, ())
     for here in [check.__name__ == "check_actions" or (env_id == FIRST[name] and not preset_of(name))]
 ]
 

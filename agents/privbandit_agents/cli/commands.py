@@ -250,7 +250,7 @@ def score_of(given: Namespace) -> int:
     if given.check is not None:
         from numpy.random import default_rng
 
-        return check(given.check, folder, where, err(), default_rng())
+        return check(given.check, folder, where, err(), given.suite, default_rng())
     if given.references:
         return remake([name] if name else [], folder, where, err(), given.suite)
     return score(name, given.epsilon, given.quick, folder, where, console_out(), err(), given.suite, given.submit)

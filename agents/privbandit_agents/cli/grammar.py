@@ -351,7 +351,9 @@ VERBS: dict[str, Verb] = {
             word("--suite", "V", "v1, or v2 with real data that privbandit data get has brought.", default="v1"),
             flag("--references", "Remake what ships with the package."),
             path("--submit", "DIR", "Write a row of the leaderboard, with the agent's file, for others to check."),
-            path("--check", "DIR", "Run ten random cells of such a row again; exit 1 if one differs."),
+            path(
+                "--check", "ROW", "Run ten random cells of such a folder, or reference, again; exit 1 if one differs."
+            ),
             path("--board", "FILE", "Draw the leaderboard (.html) or the price of privacy (.png), and stop."),
             output("Folder of results and sheet.  [default: runs/score-...]"),
             *WHERE,

@@ -31,7 +31,7 @@ from privbandit_agents.experiments.suite.records import (
     significant,
     write_references,
 )
-from privbandit_agents.experiments.suite.rows import cell_name, read_row, same, write_row
+from privbandit_agents.experiments.suite.rows import cell_name, read_row, reference_row, same, write_row
 from privbandit_agents.experiments.suite.scores import READING
 from privbandit_agents.experiments.suite.sheet import Sheet, score_at
 from privbandit_agents.experiments.suite.tasks import OPEN, Suite, Task, budget_name, load_suite
@@ -160,10 +160,14 @@ def lines_of(sheet: Sheet) -> Iterator[str]:
     yield from paragraph(READING)
 
 
-def check(folder: Path, out: Path, engine: Engine, err: Console, rng: Generator) -> int:
-    """Run ten random cells of a row of the leaderboard again, and compare them; return the exit code."""
+def check(folder: Path, out: Path, engine: Engine, err: Console, version: str, rng: Generator) -> int:
+    """Run ten random cells of a row of the leaderboard again, and compare them; return the exit code.
+
+    The row is a folder from outside, or, by its name, a reference of a version of the suite.
+    """
     with usage_errors("--check"):
-        row = read_row(folder)
+        own = not folder.exists() and str(folder) in references(version)
+        row = reference_row(str(folder), load_suite(version)) if own else read_row(folder)
         suite = load_suite(row.told["suite"])
     regrets, seeds = row.record.regrets, list(suite.seeds)
     cells = [
@@ -190,7 +194,7 @@ def check(folder: Path, out: Path, engine: Engine, err: Console, rng: Generator)
         wrong += not right
         said = "equal" if right else f"FAILS: {stored:.6g} in the folder, {again} here"
         print(f"{cell_name(task, budget, seeds[k])}: {said}")
-    lacking = row.lacking(suite)
+    lacking = "" if own else row.lacking(suite)
     print(f"{folder}: {len(chosen) - wrong} of {len(chosen)} cells are equal, of {len(cells)}.", end="")
     print(f" The leaderboard does not take it: {lacking}." if lacking else "")
     return AGAINST if wrong else 0
@@ -270,15 +274,24 @@ def remake(
         suite.check(suite.own)
         plans = [plan_of(name, suite) for name in names or zoo()]
     trials = {trial.name: trial for plan in plans for trial in plan.trials}
+    known = own_references(version)
+    hours = sum(last_time(plan, known[plan.agent]) for plan in plans if plan.agent in known) / 3600
+    err.print(f"{len(trials)} runs, which took {hours:.2g} CPU hours last time; those in {folder} stay.", markup=False)
     results, failures = run_jobs(list(trials.values()), folder, engine, err)
     for line in told(failures):
         print(line, file=sys.stderr)
-    records = own_references(version) if names else {}
+    records = known if names else {}
     records |= {plan.agent: plan.record(results, failures) for plan in plans}
     kept = {name: record for name, record in records.items() if record.regrets}
     lost = unwritten(path.parent, {path.name: lambda: write_references(kept, suite, path)})
     print(*(lost or [f"references: {path}"]), sep="\n")
     return UNFINISHED if lost else 0
+
+
+def last_time(plan: Plan, record: Record) -> float:
+    """Return the seconds that an agent's runs took when its reference was made."""
+    parts = [(len(trials) * task.users, record.speed.get(task.name)) for task, _, trials in plan.parts]
+    return sum(users / speed for users, speed in parts if speed)
 
 
 def drawn(path: Path, rows: Sequence[Path], version: str) -> int:

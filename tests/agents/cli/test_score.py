@@ -11,6 +11,7 @@ import pytest
 from commanding import invoke
 from privbandit_agents import make
 from privbandit_agents.cli import score
+from privbandit_agents.experiments.suite import rows
 from privbandit_agents.experiments.suite.records import as_json, from_json, references
 from privbandit_agents.experiments.suite.tasks import load_suite
 
@@ -117,7 +118,7 @@ def test_references_of_one_agent_leave_the_others(tmp_path: Path, monkeypatch: p
     found = {"uniform": replace(known["uniform"], regrets=kept)}
     monkeypatch.setattr(score, "own_references", lambda version: found)
     shown = invoke("score", "greedy", "--references", "--jobs", "1", "--out", str(tmp_path / "runs"))
-    assert shown.exit_code == 0, shown.stderr
+    assert shown.exit_code == 0 and "12 runs, which took 0 CPU hours last time" in shown.stderr, shown.stderr
     told: dict[str, Any] = json.loads(path.read_text())["agents"]
     assert set(told) == {"greedy", "uniform"} and set(told["greedy"]["tasks"]) == {"linear-small", "clicks-small"}
     assert make("greedy", load_suite().tasks["linear-small"].env()).name == "greedy"
@@ -171,6 +172,27 @@ def test_a_row_of_a_stranger_passes_its_check_and_a_changed_number_fails_by_its_
     again = invoke("score", "--check", "mine", "--jobs", "1", "--out", "again")
     assert again.exit_code == 1 and "clicks-small, epsilon none, seed 480001: FAILS" in again.stdout
     assert "3 of 4 cells are equal" in again.stdout and again.stdout.count("FAILS") == 1
+
+
+@pytest.mark.usefixtures("own_worlds")
+def test_a_reference_is_checked_as_a_row_and_a_changed_number_fails_by_its_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(score, "CELLS", 3)
+    few(monkeypatch)
+    whole = references()["greedy"]
+    short = {task: by for task, by in whole.regrets.items() if task == "linear-small"}
+    wrong = {"linear-small": {"none": [1.001 * one for one in short["linear-small"]["none"]]}}
+    for regrets, code, said in (
+        (short, 0, "greedy: 3 of 3 cells are equal, of 6"),
+        (wrong, 1, "0 of 3 cells are equal, of 6"),
+    ):
+        known = {"greedy": replace(whole, regrets=regrets)}
+        monkeypatch.setattr(score, "references", lambda version, known=known: known)
+        monkeypatch.setattr(rows, "references", lambda version, known=known: known)
+        again = invoke("score", "--check", "greedy", "--jobs", "1", "--out", "again")
+        assert again.exit_code == code and said in again.stdout, again.stdout
 
 
 @pytest.mark.usefixtures("own_worlds")

@@ -6,7 +6,7 @@ import pytest
 from privbandit_agents import make, play
 
 from privbandit_envs.datasets import packaged
-from privbandit_envs.families.clicks import ClicksProblem
+from privbandit_envs.families.clicks import ClicksProblem, PricingProblem
 
 
 def world(seed: int = 0, **kwargs: Any) -> ClicksProblem:
@@ -140,3 +140,53 @@ def test_products_of_features_count_where_they_are_asked_for() -> None:
     assert abs((lead.best_action(users) == 0).mean() - 0.1) < 0.012
     with pytest.raises(ValueError, match=r"theta must be finite numbers of shape \(2, 4\)"):
         world(n_arms=2, dim=2, interactions=1.0, theta=np.zeros((2, 3)))
+
+
+def shop(seed: int = 0, **kwargs: Any) -> PricingProblem:
+    return PricingProblem(np.random.default_rng(seed), **kwargs)
+
+
+def test_a_price_sells_as_often_as_valuations_exceed_it_and_a_lower_one_to_the_same_users() -> None:
+    """100,000 users of one context, five standard errors; beta from the parameters."""
+    problem, x = shop(n_arms=4, dim=2, value=0.5, spread=0.2), np.tile([[0.5, -1.0]], (100_000, 1))
+    theta = problem.theta.reshape(4, 3)
+    assert np.ptp(theta[:, :2], axis=0).max() == 0 and (np.diff(theta[:, 2]) < 0).all()
+    worth = 0.5 + 0.2 * theta[0, :2] @ x[0]
+    prices = np.array([0.25, 0.5, 0.75, 1.0])
+    chance = 1 / (1 + np.exp(-(worth - prices) / 0.2))
+    assert np.allclose(problem.means(x[:3]), prices * chance)
+    revenue = problem.rewards(problem.means(x), np.random.default_rng(2))
+    sold = revenue > 0
+    assert (revenue == prices * sold).all() and (sold[:, 1:] <= sold[:, :-1]).all()
+    assert (np.abs(sold.mean(axis=0) - chance) <= 5 * (chance * (1 - chance) / 100_000) ** 0.5).all()
+    values, law = problem.outcome_law(x[:4], np.arange(4))
+    assert (values == np.stack([prices, 0 * prices], axis=1)).all() and np.allclose(law[:, 0], chance)
+
+
+def test_no_price_is_best_for_all_users() -> None:
+    problem = shop()
+    best = np.bincount(problem.best_action(problem.contexts(10_000, np.random.default_rng(1))), minlength=5)
+    assert (best > 0).sum() >= 3 and best.max() < 8000
+
+
+def test_prices_are_played_by_agents_of_clicks_under_every_notion() -> None:
+    """Regret in shares of uniform play's at epsilon = 4 was .31 to .58."""
+    env = gym.make("privbandit/Pricing-v0", horizon=20_000, instance_seed=1)
+    lost = play(env, make("uniform", env, seed=0), seed=0).regret[-1]
+    for name in ("reward-dp-linucb", "jdp-linucb", "shuffle-linucb", "ldp-clicks"):
+        agent = make(name, env, seed=0, epsilon=4)
+        assert agent.guarantee.epsilon == 4 and play(env, agent, seed=0).regret[-1] < 0.8 * lost, name
+
+
+def test_finitely_many_customers_are_served_by_counts() -> None:
+    env = gym.make("privbandit/Pricing-v0", support=50, horizon=1_000_000)
+    counted = play(env, make("uniform", env, seed=0), seed=0)
+    alone = play(env, make("uniform", env, seed=0), 50_000, seed=0, by_counts=False)
+    assert counted.simulation == "counts"
+    assert abs(counted.regret[-1] / 1e6 - alone.regret[-1] / 5e4) < 0.005
+
+
+@pytest.mark.parametrize("key, value", [("spread", 0.0), ("scale", -1.0), ("n_arms", 0), ("value", float("nan"))])
+def test_a_shop_out_of_range_is_refused(key: str, value: float) -> None:
+    with pytest.raises(ValueError, match=key):
+        shop(**{key: value})  # type: ignore[arg-type]

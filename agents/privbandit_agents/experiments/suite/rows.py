@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.experiments.suite.records import JSON, Record, as_json, from_json
+from privbandit_agents.experiments.suite.records import JSON, Record, as_json, from_json, references
 from privbandit_agents.experiments.suite.tasks import Suite
 from privbandit_agents.zoo.registry import find
 from privbandit_envs.files import atomic
@@ -84,6 +84,13 @@ def read_row(folder: Path) -> Submitted:
         raise ValueError(f"{path} is missing; `privbandit score FILE:Class --submit DIR` writes it.") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no file of --submit: {type(error).__name__} {error}.") from error
+
+
+def reference_row(name: str, suite: Suite) -> Submitted:
+    """Return a reference in the form of a row from outside, so that its cells can be checked alike."""
+    record = references(suite.version)[name]
+    told = {**as_json(record, suite), "suite": suite.version, "source": source_of(name)}
+    return Submitted(Path(name), told, record)
 
 
 def write_row(folder: Path, name: str, told: JSON, transcript: str) -> None:

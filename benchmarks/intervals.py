@@ -6,6 +6,8 @@ model is the truth. A cell below .93, or with alarms in more than 2 %, is measur
 takes one rate alone, ``--done FILE`` keeps the lines of an earlier run. ``--table widths`` has all estimates beside
 the bootstrap of ips.
 
+``--table parts`` has the other intervals that an answer is made of, each beside its bound.
+
 ``--table answers`` prints the answers of ``privbandit cost`` by rows alone, over rates, rows, arms, features, logging
 policies and orders of rows, and how many of them are true; ``--table shares`` how often one deployment keeps a share
 within the interval of the page; ``--table plans`` the share that ``privbandit plan`` names beside further worlds.
@@ -17,7 +19,7 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +34,7 @@ from privbandit_agents import Log, cost, dm, dr, ips, make, play, private_value,
 from privbandit_agents.cli.plan import plan
 from privbandit_agents.experiments.running.engine import Engine
 from privbandit_agents.logs.simulator import LOG_ENV, Simulator, check_simulator, possible_worlds
-from privbandit_agents.logs.telling import gain
+from privbandit_agents.logs.telling import beside, gain, rows_needed
 
 Floats = NDArray[np.float64]
 RATES, RATES_OF_ALARMS = (0.001, 0.005, 0.02, 0.2), (0.002, 0.02, 0.2, 0.5)
@@ -74,6 +76,173 @@ def estimates(rate: float, rows: int, arms: int, logging: str, seeds: range) -> 
             hits[name] += one.low <= truth <= one.high
     shares = {name: f"{hit / max(made, 1):.3f}" for name, hit in hits.items()}
     return min(hits.values()) < 0.93 * made, shares | {"logs": len(seeds), "judged": made}
+
+
+PARTS: dict[str, tuple[float, bool]] = {
+    "real rewards": (0.93, True),
+    "dr": (0.92, True),
+    "people": (0.93, True),
+    "difference": (0.93, True),
+    "gain where none is": (0.03, False),
+    "power": (0.9, True),
+}
+"""The least share of logs in which a part holds, or the most."""
+
+
+def parts(logs: int) -> None:
+    """Print, for each part of an answer and kind of logs, how often it holds, beside its bound.
+
+    The last column is the chance of a share that is as far beyond the bound or farther, and ``below`` if it stays under
+    1 % among all rows (Holm). ``number`` is the median of what the part's sentence says.
+    """
+    one_arm()
+    print("part,kind,share,number,logs,bound,chance")
+    lines = []
+    for name, cell, repeat in (*real_rewards(), *models(), *returning(), *differences(), *nothing(), *needed()):
+        bound, least = PARTS[name]
+        found = [repeat(default_rng([seed, hash_of(name), *map(hash_of, cell)])) for seed in range(logs)]
+        hits, number = sum(hit for hit, _ in found), float(np.median([each for _, each in found]))
+        law = scipy.stats.binom(logs, bound)
+        chance = law.cdf(hits) if least else law.sf(hits - 1)
+        lines.append((chance, [name, " ".join(map(str, cell)), f"{hits / logs:.3f}", f"{number:.3g}", logs, bound]))
+        print(*lines[-1][1], f"{chance:.2g}", sep=",", flush=True)
+    # Holm
+    for place, (chance, line) in enumerate(sorted(lines, key=lambda line: line[0])):
+        if chance * (len(lines) - place) > 0.01:
+            break
+        print("below:", *line[:2])
+    # time
+    for rows, matched in ((1_000_000, "a twelfth"), (100_000, "all")):
+        log, _, _ = clicks(0.02, rows // 12, 12, "skewed", default_rng(0))
+        law = (
+            np.eye(12)[np.zeros(len(log), int)] if matched != "all" else default_rng(1).dirichlet(np.ones(12), len(log))
+        )
+        began = time.process_time()
+        snips(log, law)
+        print(
+            f"seconds of snips for {rows:,} rows, of which the policy has {matched}: {time.process_time() - began:.2f}"
+        )
+
+
+def one_arm(rows: int = 2000) -> None:
+    """Print the exact coverage of one arm's interval over expected clicks, and its distance from Clopper-Pearson."""
+    ends, off = [], 0.0
+    for count in range(rows // 4):
+        rewards = (np.arange(rows) < count).astype(float)
+        log = Log(np.zeros((rows, 1)), np.zeros(rows, int), rewards, np.ones(rows), rewards, np.zeros(rows), {})
+        found = snips(log, np.ones((rows, 1)))
+        exact = scipy.stats.binomtest(count, rows).proportion_ci(0.95)
+        off = max(off, abs(found.low - exact.low), abs(found.high - exact.high))
+        ends.append((found.low, found.high))
+    low, high = np.array(ends).T
+    covered = []
+    for expected in np.geomspace(0.02, 200, 60):
+        chances = scipy.stats.binom.pmf(np.arange(len(low)), rows, expected / rows)
+        covered.append(float(chances[(low <= expected / rows) & (expected / rows <= high)].sum()))
+    print(f"one arm: coverage at least {min(covered):.4f}; at most {off:.1g} from Clopper and Pearson's ends")
+
+
+Repeat = Callable[[Generator], tuple[bool, float]]
+Part = Iterator[tuple[str, tuple[Any, ...], Repeat]]
+
+
+def real_rewards() -> Part:
+    """Yield logs of rewards that have a beta law, and whether the interval of ``snips`` has the truth."""
+
+    def repeat(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> tuple[bool, float]:
+        log, means, truth = clicks(rate, rows, arms, logging, rng)
+        drawn = replace(
+            log, rewards=rng.beta(4 * means, 4 * (1 - means)), about=log.about | {"reward_range": (0.0, 1.0)}
+        )
+        found = snips(drawn, np.eye(arms)[np.zeros(len(log), int)])
+        return found.low <= truth <= found.high, (found.high - found.low) / truth
+
+    for cell in itertools.product((0.2, 0.5), (20, 150, 1000), (2, 12), LOGGING[:3]):
+        yield "real rewards", cell, partial(repeat, *cell)
+
+
+def models() -> Part:
+    """Yield whether the interval of ``dr`` has the truth and sorted rows the same value, and how far values are."""
+
+    def repeat(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> tuple[bool, float]:
+        log, _, truth = clicks(rate, rows, arms, logging, rng)
+        alone, order = np.eye(arms)[np.zeros(len(log), int)], np.lexsort((log.rewards, log.actions))
+        found = dr(log, alone)
+        arrays: dict[str, Any] = {name: array[order] for name, array in log.arrays.items()}
+        off = abs(dr(Log(**arrays, about=log.about), alone).value - found.value)
+        return found.low <= truth <= found.high and off < 1e-12, off
+
+    for cell in itertools.product((0.02, 0.2), (150, 1000), (2, 12), LOGGING[:3]):
+        yield "dr", cell, partial(repeat, *cell)
+
+
+def returning() -> Part:
+    """Yield whether intervals have the truth of people who come 1 to 40 times, and their width over that of rows."""
+
+    def repeat(rate: float, persons: int, spread: float, rng: Generator) -> tuple[bool, float]:
+        visits = rng.integers(1, 41, size=persons)
+        people, n, base = np.repeat(np.arange(persons), visits), int(visits.sum()), scipy.special.logit(rate)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        truth = float(scipy.special.expit(base + spread * nodes) @ weights / weights.sum())
+        own = scipy.special.expit(base + spread * rng.normal(size=persons))[people]
+        actions, won = rng.integers(3, size=n), (rng.random(n) < own).astype(float)
+        third, x = np.full(n, 1 / 3), np.zeros((n, 1))
+        log = Log(x, actions, won, third, won, np.zeros(n), {"reward_range": (0.0, 1.0)}, people=people)
+        law = np.eye(3)[np.zeros(n, int)]
+        found, rows = snips(log, law), snips(replace(log, people=None), law)
+        return found.low <= truth <= found.high, (found.high - found.low) / (rows.high - rows.low)
+
+    for cell in itertools.product((0.02, 0.2), (300, 2000), (0.5, 1.0)):
+        yield "people", cell, partial(repeat, *cell)
+
+
+def differences() -> Part:
+    """Yield whether the interval of a fixed policy's gain over the log's own reward has the truth."""
+
+    def repeat(rate: float, rows: int, arms: int, logging: str, rng: Generator) -> tuple[bool, float]:
+        log, means, _ = clicks(rate, rows, arms, logging, rng)
+        found = beside(log, np.arange(len(log)), np.zeros(len(log), int), "")  # all arms are the same
+        return found.low <= 0 <= found.high, (found.high - found.low) / float(means.mean())
+
+    for cell in itertools.product((0.005, 0.02, 0.2), (150, 1000), (2, 12, 34), LOGGING[:3]):
+        yield "difference", cell, partial(repeat, *cell)
+
+
+def nothing() -> Part:
+    """Yield whether a gain is shown where no arm is better, by arms and kinds of users."""
+
+    def repeat(arms: int, kinds: int, rate: float, rows: int, rng: Generator) -> tuple[bool, float]:
+        kind, actions = rng.integers(kinds, size=rows), rng.integers(arms, size=rows)
+        rates = np.minimum(rate * np.exp(rng.normal(0, 0.6, kinds)), 0.9)
+        won = (rng.random(rows) < rates[kind]).astype(float)
+        about = {"uniform": 1 / arms}
+        log = Log(np.eye(kinds)[kind], actions, won, np.full(rows, 1 / arms), won, np.zeros(rows), about)
+        found = gain(log)
+        return found.shown, found.value
+
+    for arms, kinds, (rate, rows) in itertools.product((2, 5, 34), (1, 4, 10), ((0.02, 20_000), (0.2, 4000))):
+        yield "gain where none is", (arms, kinds, rate, rows), partial(repeat, arms, kinds, rate, rows)
+
+
+def needed() -> Part:
+    """Yield whether as many rows as ``rows_needed`` names show a gain; the number is that of rows."""
+
+    def repeat(arms: int, rate: float, lift: float, rows: int, rng: Generator) -> tuple[bool, float]:
+        best, rest = rate * (1 + lift), rate * (1 - lift / (arms - 1))
+        actions = rng.integers(arms, size=rows)
+        won = (rng.random(rows) < np.where(actions == 0, best, rest)).astype(float)
+        log = Log(np.zeros((rows, 1)), actions, won, np.full(rows, 1 / arms), won, np.zeros(rows), {})
+        return beside(log, np.arange(rows), np.zeros(rows, int), "").low > 0, rows
+
+    for arms, rate, lift in itertools.product((2, 5, 34), (0.0046, 0.02, 0.2), (0.1, 0.3, 1.0)):
+        many = 200_000
+        won, p = (np.arange(many) < rate * many).astype(float), np.full(many, 1 / arms)
+        seen = Log(np.zeros((many, 1)), np.arange(many) % arms, won, p, won, np.zeros(many), {})
+        rows = round(float(np.sqrt(np.prod(rows_needed(seen, lift)))))  # both ends of the rate
+        if rows < 60_000 and rate * rows >= 20:
+            for times in (1.0, 1.2):
+                cell = arms, rate, lift, round(times * rows)
+                yield "power", cell, partial(repeat, *cell)
 
 
 def bootstrapped(log: Log, rng: Generator, draws: int = 200) -> tuple[float, float]:
@@ -340,20 +509,22 @@ def samples(name: str, rows: int) -> tuple[int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--table", choices=("estimates", "alarms", "widths", "answers", "shares", "plans"), default="answers"
+        "--table", choices=("estimates", "alarms", "widths", "parts", "answers", "shares", "plans"), default="answers"
     )
     parser.add_argument("--only", default="", help="rates")
     parser.add_argument("--done", default="", help="CSV of an earlier run, whose lines are kept")
     parser.add_argument("--every", type=int, default=1, help="of how many cells of the answers one is taken, by chance")
     parser.add_argument("--seed", type=int, default=0, help="of the answers")
     parser.add_argument("--rows", type=int, default=200_000, help="of a log of the answers at most")
-    parser.add_argument("--logs", type=int, default=40, help="of each cell, for shares and widths")
+    parser.add_argument("--logs", type=int, default=40, help="of each cell, for shares, widths and parts")
     parser.add_argument("--users", type=int, default=20_000, help="of a plan")
     asked = parser.parse_args()
     if asked.table == "answers":
         answers(asked.only, asked.every, asked.seed, asked.rows)
     elif asked.table in ("shares", "widths"):
         {"shares": shares, "widths": widths}[asked.table](asked.logs)
+    elif asked.table == "parts":
+        parts(asked.logs)
     elif asked.table == "plans":
         plans(asked.users)
     else:

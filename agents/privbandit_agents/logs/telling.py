@@ -323,8 +323,14 @@ def rows_needed(log: Log, lift: float) -> tuple[float, float]:
     scatter = float(np.var(log.rewards)) / (high - low) ** 2 / (center * (1 - center)) if 0 < center < 1 else 1.0
     found = []
     for end in (mean.high, mean.low):
-        place = (end - low) / (high - low)
-        own, new = (scatter * q * (1 - q) for q in (place, min(place * (1 + lift), 1.0)))
-        root = 1.960 * np.sqrt((inverse - 1) * own) + 1.282 * np.sqrt(max(inverse - 2, 0.0) * new + own)
-        found.append(float(root / (lift * place)) ** 2 * len(log) / len(free) if place > 0 else np.inf)
+        place, rows = (end - low) / (high - low), np.inf
+        # of few events of the policy ``beside`` asks for their share, which scatters as if all rates were small
+        for rare in (0.0, 1.0) if place > 0 else ():
+            rates = (place, min(place * (1 + lift), 1.0))
+            own, new = (scatter * q * (1 - q * (1 - rare)) for q in rates)
+            root = 1.960 * np.sqrt((inverse - 1) * own) + 1.282 * np.sqrt(max(inverse - 2, 0.0) * new + own)
+            rows = float(root / (lift * place)) ** 2 * len(log) / len(free)
+            if rows * rates[1] >= MANY * inverse:
+                break
+        found.append(rows)
     return found[0], found[1]

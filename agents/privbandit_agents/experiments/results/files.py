@@ -14,7 +14,7 @@ import polars.selectors as cs
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.names import canonical, check_folder
 from privbandit_agents.experiments.results.frame import as_frame, inert
-from privbandit_agents.experiments.results.queries import finals, long
+from privbandit_agents.experiments.results.queries import curves_in, finals, long
 from privbandit_agents.experiments.store.results import CorruptResultError, Finished, check_settings, read_result
 from privbandit_agents.zoo.reading import reading
 from privbandit_envs.files import atomic
@@ -136,7 +136,7 @@ def write_data(frame: pl.DataFrame, folder: Path) -> None:
 
 def parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yield a frame in parts of at most some 20,000 rows, with a row for each checkpoint."""
-    rows = long(frame.select(cs.list())).height or frame.height
+    rows = long(frame.select(curves_in(frame))).height or frame.height
     for part in frame.iter_slices(max(1, 20_000 * frame.height // max(rows, 1))):
         yield long(part)
 

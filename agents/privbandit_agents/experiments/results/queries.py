@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -16,15 +15,20 @@ WORLD = ("env", "horizon")
 """Columns that name a world."""
 
 
+def curves_in(frame: pl.DataFrame) -> list[str]:
+    """Return the columns that are lists, in a frame with a row for each trial."""
+    return [name for name, kind in frame.schema.items() if kind == pl.List]
+
+
 def long(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with a row for each checkpoint."""
-    curves = frame.select(cs.list()).columns
+    curves = curves_in(frame)
     return frame.explode(curves) if curves else frame
 
 
 def finals(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the last row of every trial."""
-    return frame.with_columns(cs.list().list.last()).filter(pl.col("checkpoint") == pl.col("horizon"))
+    return frame.with_columns(pl.col(curves_in(frame)).list.last()).filter(pl.col("checkpoint") == pl.col("horizon"))
 
 
 def uniform_play(rows: pl.DataFrame) -> pl.DataFrame:

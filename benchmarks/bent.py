@@ -3,6 +3,7 @@
 python benchmarks/bent.py > docs/measured/bent.csv       # about an hour
 python benchmarks/bent.py --users 20000 --worlds Smooth  # one size, and worlds whose names begin so
 python benchmarks/bent.py --budgets none                 # agents without privacy alone
+python benchmarks/bent.py --notions --users 20000 > docs/measured/bent-notions.csv  # other notions than joint privacy
 python benchmarks/bent.py --figure docs/bent.png         # draws docs/measured/bent.csv
 """
 
@@ -48,6 +49,16 @@ DRAWN = (
     "Clicks-v0, products of 2 features",
 )
 PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
+NOTIONS = (
+    "reward-dp-linucb",
+    "reward-dp-linucb with 16 Fourier features",
+    "shuffle-linucb",
+    "shuffle-linucb with 16 Fourier features",
+    "ldp-clicks",
+    "smooth-ldp",
+    "kernel-ldp",
+)
+"""Straight and bent agents under privacy of rewards, shuffle and local privacy."""
 OPEN = ("linucb", "linucb with 16 Fourier features", "kernel-ucb", "neural-linear")
 
 
@@ -90,6 +101,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--worlds", default="", help="Beginning of their names.")
     parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
+    parser.add_argument("--notions", action="store_true", help="Privacy of rewards, shuffle and local privacy.")
     parser.add_argument("--figure", type=Path, metavar="PATH", help="Draw docs/measured/bent.csv.")
     chosen = parser.parse_args()
     if chosen.figure is not None:
@@ -97,15 +109,18 @@ def main() -> int:
         return 0
     warnings.simplefilter("ignore")
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["world", "users", "epsilon", *PRIVATE, *OPEN])
+    private, free = (NOTIONS, ()) if chosen.notions else (PRIVATE, OPEN)
+    table.writerow(["world", "users", "epsilon", *private, *free])
     for world in WORLDS:
         for users in chosen.users if world.startswith(chosen.worlds) else ():
             size = world, users, chosen.seeds
             for budget in chosen.budgets:
                 if budget == "none":
-                    found = [""] * len(PRIVATE) + [regret(column, *size) for column in OPEN]
+                    if not free:
+                        continue
+                    found = [""] * len(private) + [regret(column, *size) for column in free]
                 else:
-                    found = [regret(column, *size, epsilon=float(budget)) for column in PRIVATE] + [""] * len(OPEN)
+                    found = [regret(column, *size, epsilon=float(budget)) for column in private] + [""] * len(free)
                 table.writerow([world, users, budget, *found])
                 sys.stdout.flush()
     return 0

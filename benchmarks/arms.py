@@ -5,22 +5,16 @@
 Of 15 arms 8 are there at a time, by a public calendar; 20,000 users come, and epsilon is 1.
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
-import csv
-import sys
-import warnings
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from harness import Line, options, results, written
 from privbandit_agents import make, play
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import field_names
 
-USERS, EVERY, THERE, SEEDS = 20_000, 2500, 8, 2
+USERS, EVERY, THERE = 20_000, 2500, 8
 CALENDAR = {start: list(range(start // EVERY, start // EVERY + THERE)) for start in range(0, USERS, EVERY)}
 WORLDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "Linear-v0": ({"n_arms": 15, "dim": 5}, ("linucb", "jdp-linucb", "ldp-greedy")),
@@ -47,19 +41,14 @@ def regret(name: str, world: str, seed: int, users: int) -> float:
     return sum(regrets)
 
 
-def main() -> int:
-    warnings.simplefilter("ignore")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["world", "agent", "made anew", "goes on", "goes on over made anew"])
-    for world, (_, names) in WORLDS.items():
-        for name in names:
-            anew, on = (
-                np.mean([regret(name, world, seed, users) for seed in range(SEEDS)]) for users in (EVERY, USERS)
-            )
-            table.writerow([world, name, f"{anew:.0f}", f"{on:.0f}", f"{on / anew:.2f}"])
-            sys.stdout.flush()
-    return 0
+def line(world: str, name: str, seeds: int) -> Line:
+    """Return the mean regret of an agent that is made anew at each change, and of one that goes on."""
+    anew, on = (np.mean([regret(name, world, seed, users) for seed in range(seeds)]) for users in (EVERY, USERS))
+    found = {"made anew": f"{anew:.0f}", "goes on": f"{on:.0f}", "goes on over made anew": f"{on / anew:.2f}"}
+    return {"world": world, "agent": name, **found}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options(__doc__, seeds=2).parse_args()
+    cases = [(world, name, given.seeds) for world, (_, names) in WORLDS.items() for name in names]
+    written(given, results(given, line, cases))

@@ -20,11 +20,9 @@ numbers exceeds if audits err as often as is said.
 ``--mistakes`` prints which of the agents with one mistake each are refuted, and whether the same agents without it are.
 """
 
-import argparse
 import csv
 import io
 import json
-import os
 import sys
 import time
 import warnings
@@ -33,9 +31,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
 import numpy as np
+from harness import Line, options, results, written
 from privbandit_agents.audits.lower_bounds import audit, power, power_of_less_noise
 from privbandit_agents.audits.pairs.records import WORLDS
 from privbandit_agents.audits.registry import TARGETS, WATCH, game_classes, games, prepared, private_agents, stronger
@@ -46,8 +43,6 @@ from privbandit_agents.testing.noise import power as by_noise
 from privbandit_agents.testing.runs import environment
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import can_play, find
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from scipy.stats import binom
 
 FACTORS = (1.1, 1.25, 1.5, 2.0)
@@ -62,6 +57,7 @@ ENOUGH = 0.9
 STRANGERS = Path(__file__).parents[1] / "tests" / "agents" / "audits"
 LAWS = ("laplace", "gaussian", "gram", "tree")
 FAULTS = ("", "noise x 0.8", "noise x 0.5", "ten times epsilon", "no noise", "raw reads")
+MENDED = "mended: bound / claim"
 GAMES = 4
 """With a stranger's agent, at most."""
 BATCHES = ("schedule leak", "counted twice", "one more report")
@@ -89,53 +85,51 @@ NOT_PLAYED = "not played"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
+    parser.set_defaults(markdown=True)
     parser.add_argument("--only", action="append", help="a target, or a stranger's law; may be repeated")
     parser.add_argument("--claims", type=float, nargs="+", default=CLAIMS, help="epsilons that are claimed")
-    parser.add_argument("--out", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
+    parser.add_argument("--rows", type=Path, default=Path("runs/audits.jsonl"), help="file of the rows")
     parser.add_argument("--table", type=Path, help="write this CSV of all targets, and play nothing")
     parser.add_argument("--strangers", action="store_true", help="faults of joint agents of others")
     parser.add_argument("--honest", action="store_true", help="how often honest laws and agents are refuted")
     parser.add_argument("--mistakes", action="store_true", help="agents of others with one mistake each")
     parser.add_argument("--effort", default="normal", help="of --mistakes: quick, normal or long")
     parser.add_argument("--noise", action="store_true", help="what the test of published noise finds at noise / 1.25")
-    chosen = parser.parse_args()
-    if chosen.noise:
-        return print_noise()
-    if chosen.mistakes:
-        sys.path.insert(0, str(STRANGERS))
-        return print_mistakes(chosen.only, chosen.effort)
-    if chosen.strangers or chosen.honest:
-        sys.path.insert(0, str(STRANGERS))
-        return print_strangers(chosen.only or LAWS) if chosen.strangers else print_honest(chosen.only)
-    known = rows_of(chosen.out)
-    if chosen.table:
-        chosen.table.write_text(tabled(chosen.table.read_text(encoding="utf-8"), known), encoding="utf-8")
+    given = parser.parse_args()
+    if given.noise:
+        written(given, noise())
         return 0
-    targets = chosen.only or [*TARGETS, *private_agents()]
-    cases = [(name, claim) for name in targets for claim in chosen.claims]
-    columns = TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(cases))
-        for name, claim in cases:
-            progress.update(task, description=f"{name}, epsilon = {claim:g}")
-            if (name, claim) not in known:
-                known[name, claim] = rows = measured(name, claim)
-                with chosen.out.open("a") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in rows)
-            progress.advance(task)
+    if given.mistakes or given.strangers or given.honest:
+        sys.path.insert(0, str(STRANGERS))
+    if given.mistakes:
+        return int(any("REFUTED" in line[MENDED] for line in written(given, mistakes(given.only, given.effort))))
+    if given.strangers:
+        lines = written(given, strangers(given.only or LAWS))
+        return int(any(line["fault"] == "none" and line["found by"] != "-" for line in lines))
+    if given.honest:
+        return int(any(above(line) for line in written(given, honest(given.only))))
+    known = rows_of(given.rows)
+    if given.table:
+        given.table.write_text(tabled(given.table.read_text(encoding="utf-8"), known), encoding="utf-8")
+        return 0
+    cases = [(name, claim) for name in given.only or [*TARGETS, *private_agents()] for claim in given.claims]
+    left = [case for case in cases if case not in known]
+    for case, rows in zip(left, results(given, measured, left), strict=True):
+        known[case] = rows
+        with given.rows.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
     shown = [row for case in cases for row in known[case]]
-    print_table(shown)
+    written(given, map(line_of, shown))
     return 0 if all(stated(row) >= ENOUGH for row in shown) else 1
 
 
-def print_strangers(laws: Sequence[str]) -> int:
-    """Print what audits and ``check_agent`` say of strangers' faults; 1 if either accuses an honest one.
+def strangers(laws: Sequence[str]) -> Iterator[Line]:
+    """Yield what audits and ``check_agent`` say of strangers' faults.
 
     An audit ends with the first game that refutes the claim, or what is presumed of Gaussian noise.
     """
-    print("| law | fault | found by | bound / claim | CPU seconds | check_agent |\n|---|---|---|---|---|---|")
-    accused, confidence = False, 1 - (1 - CONFIDENCE) / GAMES
+    confidence = 1 - (1 - CONFIDENCE) / GAMES
     for law in laws:
         for fault in FAULTS + BATCHES * (law != "tree"):
             started, config, best, caught = time.process_time(), {"law": law, "fault": fault}, 0.0, ""
@@ -147,25 +141,19 @@ def print_strangers(laws: Sequence[str]) -> int:
                     caught = game.part
                     break
             seconds, told = time.process_time() - started, checked(config, bool(caught))
-            print(f"| {law} | {fault or 'none'} | {caught or '-'} | {best:.2f} | {seconds:.0f} | {told} |", flush=True)
-            accused |= not fault and bool(caught)
-    return int(accused)
+            line = {"law": law, "fault": fault or "none", "found by": caught or "-", "bound / claim": f"{best:.2f}"}
+            yield {**line, "CPU seconds": f"{seconds:.0f}", "check_agent": told}
 
 
-def print_mistakes(only: Sequence[str] | None, effort: str) -> int:
-    """Print what audits say of agents with a mistake and of those without it; 1 if one of these is accused."""
+def mistakes(only: Sequence[str] | None, effort: str) -> Iterator[Line]:
+    """Yield what audits say of agents with a mistake, and of those without it."""
     made = import_module("mistakes")
-    print("| mistake | what it is | found by | bound / claim | mended: bound / claim |\n|---|---|---|---|---|")
-    found, accused = 0, 0
     for mistake in only or made.MISTAKES:
-        cells = []
-        for mended in (False, True):
-            by, best = judged(made.agent_of(mistake), {"mistake": mistake, "mended": mended}, effort)
-            found, accused = found + (bool(by) and not mended), accused + (bool(by) and mended)
-            cells += [f"{best:.2f}{' REFUTED' if by else ''}"] if mended else [by or "-", f"{best:.2f}"]
-        print(f"| {mistake} | {made.MISTAKES[mistake]} | {' | '.join(cells)} |", flush=True)
-    print(f"\n{found} of {len(only or made.MISTAKES)} mistakes are refuted, {accused} of as many mended agents")
-    return int(accused > 0)
+        (by, best), (accused, share) = (
+            judged(made.agent_of(mistake), {"mistake": mistake, "mended": mended}, effort) for mended in (False, True)
+        )
+        line = {"mistake": mistake, "what it is": made.MISTAKES[mistake], "found by": by or "-"}
+        yield {**line, "bound / claim": f"{best:.2f}", MENDED: f"{share:.2f}{' REFUTED' * bool(accused)}"}
 
 
 def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0) -> tuple[str, float]:
@@ -179,20 +167,19 @@ def judged(name: str, config: dict[str, Any], effort: str, epsilon: float = 1.0)
     return "", best
 
 
-def print_noise() -> int:
-    """Print for every joint agent how many draws the suite's test of published noise sees, and its power."""
-    print("| agent | noise of | draws | power at noise / 1.25 |\n|---|---|---|---|")
+def noise() -> Iterator[Line]:
+    """Yield for every joint agent how many draws the suite's test of published noise sees, and its power."""
     for name in own_targets():
         if name in TARGETS or not issubclass(find(name).load(), CentralAgent):
             continue
         world = next(world["id"] for world in WORLDS if can_play(name, environment(world["id"], HORIZON)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            noise = drawn(name, world, HORIZON, {}).noise
-        counts = {kind: draws(runs) for kind, runs in (noise | together(noise)).items()}
-        for kind, found in by_noise(noise, 1 / STATED).items():
-            print(f"| `{name}` | {kind} | {counts[kind]:,} | {found:.2f} |", flush=True)
-    return 0
+            runs = drawn(name, world, HORIZON, {}).noise
+        counts = {kind: draws(found) for kind, found in (runs | together(runs)).items()}
+        for kind, found in by_noise(runs, 1 / STATED).items():
+            line = {"agent": f"`{name}`", "noise of": kind, "draws": f"{counts[kind]:,}"}
+            yield {**line, "power at noise / 1.25": f"{found:.2f}"}
 
 
 def checked(config: dict[str, Any], caught: bool) -> str:
@@ -206,11 +193,9 @@ def checked(config: dict[str, Any], caught: bool) -> str:
     return "fails by the audit" if caught else "passes"
 
 
-def print_honest(only: Sequence[str] | None) -> int:
-    """Print how many audits of honest laws and agents refute their claim; 1 if any number is above its bound."""
-    laws, worst = import_module("laws"), False
-    heads = [part for level in laws.LEVELS for part in (f"refuted at {100 * level:g} %", "bound")]
-    print(f"| law or agent | audits | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
+def honest(only: Sequence[str] | None) -> Iterator[Line]:
+    """Yield how many audits of honest laws and agents refute their claim, and the bound on that."""
+    laws = import_module("laws")
     for name in only or [*laws.LAWS, *HONEST]:
         if name in laws.LAWS:
             audits, found = 400, laws.accusations([laws.law_game(name)], 400, 1000)
@@ -218,11 +203,17 @@ def print_honest(only: Sequence[str] | None) -> int:
             agent, config = HONEST.get(name, (name, {}))
             audits = 40 if name in HONEST else 200
             found = laws.accusations(games(agent, 1.0, config=config, effort="quick"), audits)
-        bounds = {level: int(binom.isf(0.001, audits, 1 - level)) for level in found}
-        cells = [f"{found[level]} | {bounds[level]}" for level in found]
-        print(f"| {name} | {audits} | {' | '.join(cells)} |", flush=True)
-        worst |= any(found[level] > bounds[level] for level in found)
-    return int(worst)
+        line: dict[str, Any] = {"law or agent": name, "audits": audits}
+        for level, refuted in found.items():
+            percent = f"{100 * level:g} %"
+            line |= {f"refuted at {percent}": refuted, f"bound at {percent}": int(binom.isf(0.001, audits, 1 - level))}
+        yield line
+
+
+def above(line: Line) -> bool:
+    """Return whether more honest audits refute the claim than the bound, at any level."""
+    levels = list(line.values())[2:]
+    return any(refuted > bound for refuted, bound in zip(levels[::2], levels[1::2], strict=True))
 
 
 def rows_of(path: Path) -> dict[tuple[str, float], list[dict[str, Any]]]:
@@ -276,12 +267,10 @@ class Clock:
         self.spent += self.counts * (time.process_time() - self.since)
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows, with what is seen and not seen."""
-    print(f"| {' | '.join(HEAD)} |\n{'|---' * len(HEAD)}|")
-    for row in rows:
-        cells = line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row))
-        print(f"| {' | '.join(cells)} |")
+def line_of(row: dict[str, Any]) -> Line:
+    """Return a row with what is seen and not seen."""
+    cells = line(row["name"], row["seen"], row["unseen"], row["claim"], row["runs"], numbers_of(row))
+    return dict(zip(HEAD, cells, strict=True))
 
 
 def line(title: str, seen: str, unseen: str, claim: float, runs: int, numbers: Sequence[str]) -> list[str]:

@@ -3,23 +3,16 @@
 python benchmarks/bent.py > docs/measured/bent.csv       # about an hour
 python benchmarks/bent.py --users 20000 --worlds Smooth  # one size, and worlds whose names begin so
 python benchmarks/bent.py --budgets none                 # agents without privacy alone
-python benchmarks/bent.py --notions --users 20000 > docs/measured/bent-notions.csv  # other notions than joint privacy
+python benchmarks/bent.py --notions --users 20000 --budgets 0.5 1 4 > docs/measured/bent-notions.csv
 python benchmarks/bent.py --figure docs/bent.png         # draws docs/measured/bent.csv
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
-import argparse
-import csv
-import sys
-import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from privbandit_agents import make, play
+from harness import Line, options, read_csv, regret, results, written
 from privbandit_agents.zoo.registry import can_play
 
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -50,36 +43,37 @@ DRAWN = (
 )
 PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
 NOTIONS = (
-    "reward-dp-linucb",
-    "reward-dp-linucb with 16 Fourier features",
-    "shuffle-linucb",
-    "shuffle-linucb with 16 Fourier features",
-    "ldp-clicks",
-    "smooth-ldp",
-    "kernel-ldp",
+    *("reward-dp-linucb", "reward-dp-linucb with 16 Fourier features"),
+    *("shuffle-linucb", "shuffle-linucb with 16 Fourier features"),
+    *("ldp-clicks", "smooth-ldp", "kernel-ldp"),
 )
-"""Straight and bent agents under privacy of rewards, shuffle and local privacy."""
+"""Under privacy of rewards, shuffle and local privacy."""
 OPEN = ("linucb", "linucb with 16 Fourier features", "kernel-ucb", "neural-linear")
 
 
-def regret(column: str, world: str, users: int, seeds: int, **settings: Any) -> str:
+def cell(column: str, world: str, users: int, seeds: int, **settings: Any) -> str:
     """Return the regret a user of an agent, the mean of some runs; "" if it cannot play."""
-    (env_id, given), (name, _, fourier), total = WORLDS[world], column.partition(" "), 0.0
+    (env_id, given), (name, _, fourier) = WORLDS[world], column.partition(" ")
     env = gym.make(env_id, horizon=users, features="fourier" if fourier else None, **given)
     if not can_play(name, env):
         return ""
-    for seed in range(seeds):
-        agent = make(name, env, seed=seed, **settings)
-        total += float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1])
-    return f"{total / users / seeds:.4f}"
+    return f"{sum(regret(name, env, seed, **settings) for seed in range(seeds)) / users / seeds:.4f}"
+
+
+def line(world: str, users: int, budget: str, seeds: int, notions: bool) -> Line:
+    """Return the regret of jointly private agents at a budget, of other notions, or of agents without privacy."""
+    private = NOTIONS if notions else PRIVATE
+    played, settings = (OPEN, {}) if budget == "none" else (private, {"epsilon": float(budget)})
+    found = {column: cell(column, world, users, seeds, **settings) for column in played}
+    rest = () if notions else PRIVATE + OPEN
+    return {"world": world, "users": users, "epsilon": budget, **dict.fromkeys(rest, ""), **found}
 
 
 def figure(path: Path) -> None:
     """Draw regret against the budget in four worlds; agents without privacy are levels."""
     from privbandit_agents.experiments.views.style import PALETTE, empty_picture, save
 
-    with Path("docs/measured/bent.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["users"] == "20000"]
+    rows = [row for row in read_csv(Path("docs/measured/bent.csv")) if row["users"] == "20000"]
     drawn, axes = empty_picture(len(DRAWN))
     for axis, world in zip(axes, DRAWN, strict=True):
         *private, free = [row for row in rows if row["world"] == world]
@@ -95,36 +89,17 @@ def figure(path: Path) -> None:
     save(drawn, path)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--users", type=int, nargs="+", default=[20_000, 100_000])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--worlds", default="", help="Beginning of their names.")
-    parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
-    parser.add_argument("--notions", action="store_true", help="Privacy of rewards, shuffle and local privacy.")
-    parser.add_argument("--figure", type=Path, metavar="PATH", help="Draw docs/measured/bent.csv.")
-    chosen = parser.parse_args()
-    if chosen.figure is not None:
-        figure(chosen.figure)
-        return 0
-    warnings.simplefilter("ignore")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    private, free = (NOTIONS, ()) if chosen.notions else (PRIVATE, OPEN)
-    table.writerow(["world", "users", "epsilon", *private, *free])
-    for world in WORLDS:
-        for users in chosen.users if world.startswith(chosen.worlds) else ():
-            size = world, users, chosen.seeds
-            for budget in chosen.budgets:
-                if budget == "none":
-                    if not free:
-                        continue
-                    found = [""] * len(private) + [regret(column, *size) for column in free]
-                else:
-                    found = [regret(column, *size, epsilon=float(budget)) for column in private] + [""] * len(free)
-                table.writerow([world, users, budget, *found])
-                sys.stdout.flush()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = options(__doc__, seeds=3)
+    parser.add_argument("--users", type=int, nargs="+", default=[20_000, 100_000])
+    parser.add_argument("--worlds", default="", help="beginning of their names")
+    parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
+    parser.add_argument("--notions", action="store_true", help="other notions than joint privacy")
+    parser.add_argument("--figure", type=Path, metavar="PATH", help="draw docs/measured/bent.csv")
+    given = parser.parse_args()
+    if given.figure is not None:
+        figure(given.figure)
+    else:
+        worlds = [world for world in WORLDS if world.startswith(given.worlds)]
+        cases = [(*case, given.seeds, given.notions) for case in product(worlds, given.users, given.budgets)]
+        written(given, results(given, line, cases))

@@ -10,25 +10,16 @@ The floor of a regime is the undelayed regret of the same agent plus the regret 
 for as long as the mean delay. Cells are regret / floor, with a star if that is above 1.5; the exit code is 1 then.
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
 import argparse
-import csv
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from privbandit_agents import LearningAgent, make, play
+from harness import Line, options, regret, results, written
+from privbandit_agents import LearningAgent
 from privbandit_agents.zoo.entries import AGENTS, FAMILIES
-from privbandit_agents.zoo.registry import can_play, field_names
+from privbandit_agents.zoo.registry import can_play
 
 MOST = 1.5
 """Times the floor, above which a row is marked."""
@@ -62,20 +53,15 @@ def regimes(users: int, page: bool = False) -> Regimes:
     return {**batches, **delays}
 
 
-def regret(name: str, family: str, users: int, epsilon: float, seed: int, law: Mapping[str, Any] | None) -> float:
-    """Return the regret of one run."""
-    warnings.simplefilter("ignore")
-    env = gym.make(FAMILIES[family], horizon=users, feedback=law, **WORLDS[family])
-    settings = {"epsilon": epsilon} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
-    agent = make(name, env, seed=seed, **settings)
-    return float(play(env, agent, users, seed=seed, checkpoints=[users], by_counts=False).regret[-1])
-
-
-def means(given: argparse.Namespace, name: str, family: str) -> dict[str, float]:
-    """Return the mean regret of an agent by regime, and without one."""
-    known = {"": None, **regimes(given.users, given.page)} if name != "uniform" else {"": None}
-    run = partial(regret, name, family, given.users, given.epsilon)
-    return {key: float(np.mean([run(seed, law) for seed in range(given.seeds)])) for key, law in known.items()}
+def means(name: str, family: str, given: argparse.Namespace) -> dict[str, float]:
+    """Return the mean regret of an agent by regime, and without one; of uniform play without one alone."""
+    known: dict[str, Any] = {"": None, **(regimes(given.users, given.page) if name != "uniform" else {})}
+    found = {}
+    for key, law in known.items():
+        env = gym.make(FAMILIES[family], horizon=given.users, feedback=law, **WORLDS[family])
+        runs = (regret(name, env, seed, by_counts=False, epsilon=given.epsilon) for seed in range(given.seeds))
+        found[key] = sum(runs) / given.seeds
+    return found
 
 
 def cases(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -89,9 +75,7 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
                 yield name, family
 
 
-def row(
-    name: str, family: str, found: Mapping[str, float], uniform: float, laws: Regimes, users: int
-) -> dict[str, str]:
+def line(name: str, family: str, found: Mapping[str, float], uniform: float, laws: Regimes, users: int) -> Line:
     """Return the numbers of an agent in a family, as text; a star marks what is above the bound."""
     cells = {"family": family, "agent": f"`{name}`", "notion": AGENTS[name].notion, "at once": f"{found['']:.0f}"}
     for key, law in laws.items():
@@ -102,33 +86,24 @@ def row(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, seeds=2)
     parser.add_argument("--users", type=int, default=4000)
-    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--agents", nargs="+", default=list(AGENTS), choices=list(AGENTS), metavar="NAME")
     parser.add_argument("--families", nargs="+", default=list(WORLDS), choices=list(WORLDS), metavar="FAMILY")
     parser.add_argument("--page", action="store_true", help="the agents and the batches of the page alone")
-    parser.add_argument("--out", type=Path, help="a CSV file beside the printed table")
     given = parser.parse_args()
-    rows = []
-    with ProcessPoolExecutor(given.jobs) as pool:
-        played = [*cases(given)]
-        uniform = {family: pool.submit(means, given, "uniform", family) for family in given.families}
-        waiting = [(name, family, pool.submit(means, given, name, family)) for name, family in played]
-        for name, family, future in waiting:
-            laws = regimes(given.users, given.page)
-            rows.append(row(name, family, future.result(), uniform[family].result()[""], laws, given.users))
-            if len(rows) == 1:
-                print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-            print("| " + " | ".join(rows[-1].values()) + " |", flush=True)
-    if given.out is not None:
-        with given.out.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-    return int(any("*" in cell for cells in rows for cell in cells.values()))
+    played, laws, uniform = list(cases(given)), regimes(given.users, given.page), dict[str, float]()
+    whole = [*(("uniform", family) for family in given.families), *played]
+
+    def lines() -> Iterator[Line]:
+        for (name, family), found in zip(whole, results(given, means, [(*one, given) for one in whole]), strict=True):
+            if name == "uniform":
+                uniform[family] = found[""]
+            else:
+                yield line(name, family, found, uniform[family], laws, given.users)
+
+    return int(any("*" in cell for cells in written(given, lines()) for cell in cells.values()))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ python benchmarks/quick.py              # rows of what is in runs/; the files ke
 quick.csv has a row for each statement, quick-experiments.csv one for each experiment.
 """
 
-import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness import as_csv, read_csv
 from privbandit_agents.experiments.schema.experiment import read_experiment
 from privbandit_agents.experiments.shelf import library
 
@@ -22,8 +22,7 @@ Row = dict[str, str]
 
 def rows(name: str, folder: Path) -> Iterator[Row]:
     """Yield an experiment's statements; what fails as expected has its reason."""
-    with (folder / "verdicts.csv").open(encoding="utf-8") as file:
-        verdicts = list(csv.DictReader(file))
+    verdicts = read_csv(folder / "verdicts.csv")
     for statement, row in zip(read_experiment(library()[name]).statements, verdicts, strict=True):
         value, low, high = (float(row[key] or "nan") for key in ("measured", "low", "high"))
         ends = [f"{sign} {float(row[key]):g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if row[key]]
@@ -56,30 +55,18 @@ def heading(folder: Path) -> Row:
     return {"about": about, "played": played}
 
 
-def read(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write(path: Path, table: list[Row]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, table[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-
-
 def main(runs: Path) -> None:
     known: dict[str, list[Row]] = {}
-    for row in read(FILE):
+    for row in read_csv(FILE):
         known.setdefault(row["experiment"], []).append(row)
-    abouts = {row["experiment"].strip("`"): {key: row[key] for key in ("about", "played")} for row in read(SUMMARY)}
+    abouts = {row["experiment"].strip("`"): {key: row[key] for key in ("about", "played")} for row in read_csv(SUMMARY)}
     for name in library():
         folder = runs / f"{name}-quick"
         if (folder / "verdicts.csv").is_file():
             known[name], abouts[name] = list(rows(name, folder)), heading(folder)
     names = [name for name in library() if name in known]
-    write(FILE, [row for name in names for row in known[name]])
-    write(SUMMARY, [summary(name, abouts[name], known[name]) for name in names])
+    FILE.write_text(as_csv([row for name in names for row in known[name]]), encoding="utf-8")
+    SUMMARY.write_text(as_csv([summary(name, abouts[name], known[name]) for name in names]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,20 +8,15 @@
 Private agents have epsilon = 1 (delta = 1e-5 unless local) for a visit.
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
-import argparse
-import csv
-import sys
-import warnings
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from privbandit_agents import Log, dm, dr, ips, make, play, replay, snips
+from harness import Line, options, read_csv, regret, results, written
+from privbandit_agents import Log, dm, dr, ips, replay, snips
 from privbandit_agents.zoo.entries import AGENTS
 from privbandit_agents.zoo.registry import can_play, field_names
 from scipy.stats import spearmanr
@@ -99,24 +94,36 @@ BOARDS = {
 }
 
 
-def regret(name: str, env_id: str, settings: dict[str, Any], users: int, seed: int) -> float:
-    """Return the regret of one run."""
-    env = gym.make(env_id, horizon=users, **settings)
-    chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
-    agent = make(name, env, seed=seed, **chosen)
-    return float(play(env, agent, users, seed=seed, checkpoints=[users]).regret[-1])
+def lines(kind: str, world: str, users: int, seeds: int) -> list[Line]:
+    """Return the regret of each agent of a board in a world, over uniform play's."""
+    board = BOARDS[kind]
+    where, settings = board.real, {"source": world, "download": True, **board.given}
+    if world == "synthetic":
+        where, settings = board.synthetic, board.settings
+    env = gym.make(where, horizon=users, **settings)
+    runs = {
+        name: np.array([regret(name, env, seed, epsilon=1.0) for seed in range(seeds)])
+        for name in ("uniform", *board.agents)
+        if can_play(name, env)
+    }
+    found = []
+    for name in list(runs)[1:]:
+        share = runs[name] / runs["uniform"]
+        error = share.std(ddof=1) / len(share) ** 0.5 if len(share) > 1 else float("nan")
+        numbers = {SHARE: f"{share.mean():.3f}", "standard error": f"{error:.3f}", "users": users, "seeds": seeds}
+        found.append({"family": kind, "world": world, "agent": name, **numbers})
+    return found
 
 
-def alike(path: Path, table: Any) -> None:
-    """Write the rank correlation of each real world's agents with the synthetic one's of its family.
+def alike(path: Path) -> Iterator[Line]:
+    """Yield the rank correlation of each real world's agents with the synthetic one's of its family.
 
     Over all agents, over private ones, and over those of one promise, if they are three or more.
     """
     shares: dict[str, dict[str, dict[str, float]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            shares.setdefault(row["family"], {}).setdefault(row["world"], {})[row["agent"]] = float(row[SHARE])
-    table.writerow(["family", "world", "agents", "rank correlation with the synthetic world", "number"])
+    for row in read_csv(path):
+        shares.setdefault(row["family"], {}).setdefault(row["world"], {})[row["agent"]] = float(row[SHARE])
+    title = "rank correlation with the synthetic world"
     for family, worlds in shares.items():
         for world in list(worlds)[1:]:
             one, other = worlds[world], worlds["synthetic"]
@@ -126,20 +133,20 @@ def alike(path: Path, table: Any) -> None:
             for group, names in groups.items():
                 if len(names) > 2:
                     found = spearmanr([one[name] for name in names], [other[name] for name in names])[0]
-                    table.writerow([family, world, group, f"{found:.2f}", len(names)])
+                    played = {"family": family, "world": world, "agents": group}
+                    yield {**played, title: f"{found:.2f}", "number": len(names)}
 
 
 def is_private(name: str) -> bool:
     return "epsilon" in field_names(AGENTS[name].load().Config)
 
 
-def bts(table: Any) -> None:
-    """Judge Thompson sampling by the uniform log of each campaign, and write its own log's mean beside it.
+def bts() -> Iterator[Line]:
+    """Judge Thompson sampling by the uniform log of each campaign, and yield its own log's mean beside it.
 
     The policy is the shares in which it showed items at each position of the page, so that it is fixed.
     """
     packaged.get("open-bandit")
-    table.writerow(["campaign", "estimator", "clicks in 1000", "standard error", "low", "high", "rows that count"])
     for campaign in ("men", "women", "all"):
         visitors, items, _ = packaged.visitors(campaign)
         shown = packaged.there("open-bandit", file=f"bts-{campaign}")
@@ -156,7 +163,7 @@ def bts(table: Any) -> None:
         mean, kept = replay(log, law[where])
         for name, value, rows in (("its own log", own.mean(), len(own)), ("replay", mean, kept)):
             error = (value * (1 - value) / rows) ** 0.5
-            write(table, campaign, name, value, error, max(value - 1.96 * error, 0), value + 1.96 * error, rows)
+            yield judged(campaign, name, value, error, max(value - 1.96 * error, 0), value + 1.96 * error, rows)
         for name, found in {
             "ips": ips(log, law[where]),
             "snips": snips(log, law[where]),
@@ -165,51 +172,30 @@ def bts(table: Any) -> None:
             "dr, switch": dr(log, law[where], limit="switch"),
             "dr, shrink": dr(log, law[where], limit="shrink"),
         }.items():
-            write(table, campaign, name, found.value, found.error, found.low, found.high, round(found.effective))
+            yield judged(campaign, name, found.value, found.error, found.low, found.high, round(found.effective))
 
 
-def write(table: Any, campaign: str, name: str, *numbers: float) -> None:
-    *shares, rows = numbers
-    table.writerow([campaign, name, *(f"{1000 * share:.2f}" for share in shares), int(rows)])
+def judged(campaign: str, name: str, *numbers: float) -> Line:
+    titles = "clicks in 1000", "standard error", "low", "high"
+    shares = {title: f"{1000 * share:.2f}" for title, share in zip(titles, numbers, strict=False)}
+    return {"campaign": campaign, "estimator": name, **shares, "rows that count": int(numbers[-1])}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+if __name__ == "__main__":
+    parser = options(__doc__, seeds=5)
     parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", action="append", help="a data set; may be repeated")
     parser.add_argument("--kind", action="append", choices=BOARDS, help="of boards; may be repeated")
     parser.add_argument("--alike", type=Path, help="a table from here: print rank correlations with synthetic worlds")
     parser.add_argument("--bts", action="store_true", help="Thompson sampling of Open Bandit, by every estimator")
-    chosen = parser.parse_args()
-    warnings.simplefilter("ignore")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    if chosen.bts:
-        bts(table)
-        return 0
-    if chosen.alike:
-        alike(chosen.alike, table)
-        return 0
-    table.writerow(["family", "world", "agent", SHARE, "standard error", "users", "seeds"])
-    for kind in chosen.kind or BOARDS:
-        board = BOARDS[kind]
-        for world in ("synthetic", *(name for name in board.sources if not chosen.only or name in chosen.only)):
-            where, settings = board.real, {"source": world, "download": True, **board.given}
-            if world == "synthetic":
-                where, settings = board.synthetic, board.settings
-            env = gym.make(where, horizon=chosen.users, **settings)
-            runs = {
-                name: np.array([regret(name, where, settings, chosen.users, seed) for seed in range(chosen.seeds)])
-                for name in ("uniform", *board.agents)
-                if can_play(name, env)
-            }
-            for name in list(runs)[1:]:
-                found = runs[name] / runs["uniform"]
-                error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-                table.writerow([kind, world, name, f"{found.mean():.3f}", f"{error:.3f}", chosen.users, chosen.seeds])
-                sys.stdout.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    given = parser.parse_args()
+    if given.bts or given.alike:
+        written(given, bts() if given.bts else alike(given.alike))
+    else:
+        cases = [
+            (kind, world, given.users, given.seeds)
+            for kind in given.kind or BOARDS
+            for world in ("synthetic", *BOARDS[kind].sources)
+            if world == "synthetic" or not given.only or world in given.only
+        ]
+        written(given, chain.from_iterable(results(given, lines, cases)))

@@ -4,7 +4,7 @@ The floor is numpy's default generator (PCG64) filling as many float32 Gaussians
 blocks of 64 rows. Times are CPU times of one thread, the best of several; those of a ratio take turns in one run.
 """
 
-import subprocess
+import resource
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from harness import Options, Row, Timing, best_of, least, main, timed
+from harness import Options, Row, Timing, apart, best_of, least, main, timed
 from privbandit_agents import make, play
 
 from privbandit_envs.families.mnl import best_assortment
@@ -46,17 +46,6 @@ COUNTED = [
 ]
 
 WIDE = ("ldp-linucb", "ldp-oful", "ldp-greedy", "prec-ts", "lplr", "input-perturbation")
-WIDE_RUN = """
-import resource, time, gymnasium as gym, scipy.linalg, scipy.optimize, scipy.special
-from privbandit_agents import make, play
-env = gym.make("{env_id}", horizon={rounds})
-agent = make("{name}", env, seed=1)
-before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-play(env, agent, {rounds}, seed=1)
-seconds, after = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print({rounds} / seconds, (after - before) / 1024)
-"""
-"""Prints users a second, and peak memory above the imports in MiB; by processes of their own."""
 
 
 def environments(options: Options) -> Iterator[Row]:
@@ -113,12 +102,19 @@ def wide(options: Options) -> Iterator[Row]:
     """Measure locally private runs where a report has 80 600 numbers, beside the same agents at 10 x 20."""
     for name in WIDE:
         for setting, rounds in (("SparseLinear 3x400", 20_000), ("Linear 10x20", 50_000)):
-            code = WIDE_RUN.format(name=name, env_id=SETTINGS[setting][0], rounds=rounds)
-            ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-            speed, peak = map(float, ran.split())
+            speed, peak = apart(wide_run, name, SETTINGS[setting][0], rounds)
             yield Row(f"{name}, {setting}, {rounds} users", speed, "users/s")
             if setting.startswith("Sparse"):
                 yield Row(f"{name}, {setting}, peak memory above the imports", peak, "MiB", at_most=300)
+
+
+def wide_run(name: str, env_id: str, rounds: int) -> tuple[float, float]:
+    """Return users a second, and the peak memory of the process above its imports in MiB."""
+    env = gym.make(env_id, horizon=rounds)
+    agent = make(name, env, seed=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds = timed(lambda: play(env, agent, rounds, seed=1))
+    return rounds / seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def memory(options: Options) -> Iterator[Row]:
@@ -127,7 +123,7 @@ def memory(options: Options) -> Iterator[Row]:
         short, long = (peak_by_counts(name, users) for users in (10**7, 10**9))
         yield Row(f"{name}, peak memory at 10^9 users over 10^7", long / short, f"({long:.2f} MiB)", at_most=1.5)
     if not options.quick:
-        short, long = (peak_one_by_one(rounds) for rounds in (10**5, 10**6))
+        short, long = (apart(peak_one_by_one, rounds) for rounds in (10**5, 10**6))
         yield Row(f"peak memory, 10^6 rounds (10^5: {short:.2f} MiB)", long, "MiB", at_most=1.1 * short)
 
 
@@ -210,17 +206,12 @@ def peak_by_counts(name: str, users: int) -> float:
 
 
 def peak_one_by_one(rounds: int) -> float:
-    """Return the peak memory in MiB of LinUCB playing so many rounds in a fresh process (Python's and numpy's)."""
-    code = (
-        "import tracemalloc, gymnasium as gym, privbandit_envs\n"
-        "from privbandit_agents import make, play\n"
-        f"env = gym.make('privbandit/Linear-v0', horizon={rounds})\n"
-        "agent = make('linucb', env, seed=0)\n"
-        "tracemalloc.start()\n"
-        f"play(env, agent, {rounds}, seed=0)\n"
-        "print(tracemalloc.get_traced_memory()[1] / 2**20)"
-    )
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    """Return the peak memory in MiB of LinUCB playing so many rounds (Python's and numpy's)."""
+    env = gym.make("privbandit/Linear-v0", horizon=rounds)
+    agent = make("linucb", env, seed=0)
+    tracemalloc.start()
+    play(env, agent, rounds, seed=0)
+    return tracemalloc.get_traced_memory()[1] / 2**20
 
 
 if __name__ == "__main__":

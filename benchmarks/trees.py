@@ -4,7 +4,6 @@ Times are CPU times of one thread beside that of drawing what the paper's users 
 m leaves; all times of a ratio take turns in one run.
 """
 
-import multiprocessing
 import resource
 import sys
 import time
@@ -13,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from harness import Options, Row, Timing, best_of, each, main, timed
+from harness import Options, Row, Timing, apart, best_of, each, main, timed
 from privbandit_agents.classifiers import LPCTClassifier
 from privbandit_agents.local.trees.report import LeafReport
 
@@ -49,8 +48,7 @@ def fits(options: Options) -> Iterator[Row]:
 def taxi(options: Options) -> Iterator[Row]:
     """Measure a fit of generated rows as many as the taxi trips, in a process of its own."""
     for partition in () if options.quick else ("cart", "max-edge"):
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            seconds, gigabytes, right = pool.apply(taxi_fit, (partition,))
+        seconds, gigabytes, right = apart(taxi_fit, partition)
         label = f"lpct, {partition}, epsilon=2, {TAXI[0]} x {TAXI[2]} generated rows"
         yield Row(f"{label}: a fit", seconds, f"s (accuracy {right:.3f})", at_most=60)
         yield Row(f"{label}: peak memory, rows included", gigabytes, "GB", at_most=3)

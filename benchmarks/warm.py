@@ -8,22 +8,14 @@ that misleads has the same rewards in another order: nothing in it is true but t
 ``--parts`` agents that a false log hurts learn from its first 500 or 125 rows alone.
 """
 
-import os
-
-os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
-
-import csv
-import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from privbandit_agents import Log, log, make, play
-from privbandit_agents.zoo.entries import AGENTS
-from privbandit_agents.zoo.registry import field_names
+from harness import Line, options, regret, results, written
+from privbandit_agents import Log, log, make
 
 WORLDS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "Linear-v0": (
@@ -53,7 +45,7 @@ HURT = {
     "SparseLinear-v0": ("auto-joint",),
 }
 """Agents whom a false log of 2000 rows costs more than 1.2 times a cold start."""
-OLD, USERS, SEEDS = 2000, 5000, 8
+OLD, USERS = 2000, 5000
 
 
 def old(env_id: str, settings: dict[str, Any], seed: int) -> Log:
@@ -62,43 +54,30 @@ def old(env_id: str, settings: dict[str, Any], seed: int) -> Log:
     return log(env, make("uniform", env, seed=1000 + seed), OLD, seed=seed)
 
 
-def regret(name: str, env_id: str, settings: dict[str, Any], seed: int, warm: Log | None) -> float:
-    env = gym.make(env_id, horizon=USERS, **settings)
-    chosen = {"epsilon": 1.0} if "epsilon" in field_names(AGENTS[name].load().Config) else {}
-    agent = make(name, env, seed=seed, warm=warm, **chosen)
-    return float(play(env, agent, USERS, seed=seed, checkpoints=[USERS]).regret[-1])
-
-
-def ratios(name: str, world: str, seeds: int, parts: Sequence[int]) -> list[str]:
+def line(name: str, world: str, seeds: int, parts: Sequence[int]) -> Line:
     """Return the mean regret of a cold start, and for each part of the log that after it, and after a false one."""
     env_id, settings, _ = WORLDS[world]
     sums = np.zeros(1 + 2 * len(parts))
     for seed in range(seeds):
+        env = gym.make(env_id, horizon=USERS, **settings)
         known = old(env_id, settings, seed)
         wrong = np.random.default_rng(seed).permutation(OLD)
         misleading = replace(known, rewards=known.rewards[wrong], feedback=known.feedback[wrong])
         logs = [None, *(one[:rows] for rows in parts for one in (known, misleading))]
-        sums += [regret(name, env_id, settings, seed, one) for one in logs]
-    return [f"{sums[0] / seeds:.0f}", *(f"{one / sums[0]:.2f}" for one in sums[1:])]
-
-
-def main() -> int:
-    warnings.simplefilter("ignore")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    parts: Sequence[int]
-    if in_parts := "--parts" in sys.argv:
-        parts, seeds = (500, 125), 4
+        sums += [regret(name, env, seed, warm=one, epsilon=1.0) for one in logs]
+    told = ["warm over cold", "after a log that misleads over cold"]
+    if len(parts) > 1:
         told = [f"{what} {rows} rows over cold" for rows in parts for what in ("after", "after false")]
-    else:
-        parts, seeds = (OLD,), SEEDS
-        told = ["warm over cold", "after a log that misleads over cold"]
-    table.writerow(["world", "agent", "cold start", *told])
-    for world, (_, _, names) in WORLDS.items():
-        for name in names if not in_parts else HURT.get(world, ()):
-            table.writerow([world, name, *ratios(name, world, seeds, parts)])
-            sys.stdout.flush()
-    return 0
+    shares = zip(told, (f"{one / sums[0]:.2f}" for one in sums[1:]), strict=True)
+    return {"world": world, "agent": name, "cold start": f"{sums[0] / seeds:.0f}", **dict(shares)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = options(__doc__, seeds=8)
+    parser.add_argument("--parts", action="store_true", help="agents that a false log hurts, from a part of one")
+    given = parser.parse_args()
+    played, parts = (
+        (HURT, (500, 125)) if given.parts else ({key: names for key, (_, _, names) in WORLDS.items()}, (OLD,))
+    )
+    cases = [(name, world, given.seeds, parts) for world, names in played.items() for name in names]
+    written(given, results(given, line, cases))

@@ -20,7 +20,7 @@ settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for 
 
 ROOT = Path(__file__).parents[1]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-LONG = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
+LONG: tuple[str, ...] = ("test_notebooks", "test_engine", "test_comparison", "test_study", "test_docs", "test_readme")
 LONG += ("test_learners", "test_policies", "test_reinforcement_learning", "test_arm_states", "test_time", "test_board")
 """Modules that start first: with tests that take long, so that no core waits for one at the end, or with torch, which
 one worker alone then imports."""

@@ -225,7 +225,9 @@ def test_workers_in_any_order_give_the_same_table(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", 0)
     for trial in MIXED:
         run_trial(trial, tmp_path / "one")
-    run_jobs(MIXED[::-1], tmp_path / "two", Engine(jobs=2))
+    wrong = Trial(LINEAR, "linucb", 400, 0, {"dim": -1})
+    _, (failure,) = run_jobs([wrong, *MIXED[::-1]], tmp_path / "two", Engine(jobs=2))
+    assert failure.job == wrong and "dim must be" in failure.error
     assert table(tmp_path / "two").equals(table(tmp_path / "one"))
 
 

@@ -62,9 +62,9 @@ class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for arms that share a context, for assortments, and for labels.
 
     ``prec-ts`` for arms whose features are few and a part of [-1, 1], ``ldp-lasso`` if they are many, or have no bound
-    or another one; ``ldp-mnl`` for assortments; ``smooth-ldp`` for arms that share one context in the unit cube, of
-    at most three features; ``ldp-clicks`` for other shared contexts; ``ldp-ucb`` for arms without one. It is for
-    labels if contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
+    or another one; ``ldp-mnl`` for assortments; ``smooth-ldp`` for arms that share one context in the unit cube, of at
+    most three features; ``ldp-clicks`` for other shared contexts; ``ldp-ucb`` for arms without one. It is for labels if
+    contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
     rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the budget is too
     small to remember single cells of contexts. With secure noise all of them are exact at every budget; the price at
     larger ones, for labels alone, is in docs/which-agent.md.

@@ -106,7 +106,7 @@ def lines(kind: str, world: str, users: int, seeds: int) -> list[Line]:
         for name in ("uniform", *board.agents)
         if can_play(name, env)
     }
-    found = []
+    found = list[Line]()
     for name in list(runs)[1:]:
         share = runs[name] / runs["uniform"]
         error = share.std(ddof=1) / len(share) ** 0.5 if len(share) > 1 else float("nan")

@@ -169,6 +169,7 @@ WALLS = (
         (f"{X}.results",),
         (f"{X}.running", f"{X}.schema", f"{X}.jobs", f"{X}.store", *GROUND, *ZOO, f"{A}.base", E),
         BENCH | NUMBERS,
+        lazily=frozenset({"pyarrow"}),
     ),
     Wall(
         (f"{X}.views",),

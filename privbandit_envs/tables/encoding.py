@@ -30,7 +30,6 @@ QUERY = 256
 """Columns of a query."""
 MOST = 20
 """Problems of a table that are listed."""
-TEXTS = pl.String()
 
 
 @dataclass(frozen=True)

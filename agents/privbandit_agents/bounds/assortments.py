@@ -3,8 +3,6 @@
 Young Hyun Cho and Will Wei Sun, "Privacy-Preserving Dynamic Assortment Selection", 2024, Theorem 4.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -29,19 +27,3 @@ def regret_upper_bound(T: ArrayLike, *, dim: int, rho: float, mle_share: float =
     first, second = positive(rho_1=rho * mle_share), positive(rho_2=rho * (1 - mle_share))
     factor = d + d**2.5 / first + d**0.75 / second**0.25
     return np.asarray(factor * np.sqrt(np.asarray(T, dtype=np.float64)))
-
-
-def local_exponent(dim: int, rho: float, mle_share: float = 0.9, *, of: str) -> float:
-    """Return the power of "dim", "rho_1" or "rho_2" in the bound at a point: d log(bound) / d log(setting).
-
-    The three terms of Theorem 4 have different powers, so that a slope measured near a point is to be held against the
-    mixture there and not against the largest power.
-    """
-    d, first, second = dim, rho * mle_share, rho * (1 - mle_share)
-    terms = {"plain": float(d), "mle": d**2.5 / first, "cov": d**0.75 / second**0.25}
-    powers = {
-        "dim": {"plain": 1.0, "mle": 2.5, "cov": 0.75},
-        "rho_1": {"plain": 0.0, "mle": -1.0, "cov": 0.0},
-        "rho_2": {"plain": 0.0, "mle": 0.0, "cov": -0.25},
-    }[of]
-    return math.fsum(terms[name] * powers[name] for name in terms) / math.fsum(terms.values())

@@ -8,7 +8,7 @@ import difflib
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -551,9 +551,3 @@ def completion() -> str:
             "complete -o default -F _privbandit privbandit",
         ]
     )
-
-
-def every_option() -> Iterator[tuple[str, Option]]:
-    """Yield (command, option) of the whole command line."""
-    for verb, about in VERBS.items():
-        yield from ((verb, option) for option in about.options)

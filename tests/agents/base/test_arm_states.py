@@ -27,8 +27,8 @@ PLAYERS = [
     (name, world)
     for world, env in [(world, gym.make(**settings, horizon=10)) for world, settings in WORLDS.items()]
     for name in AGENTS
-    if not AGENTS[name].successor and can_play(name, env)
     if world not in ("labels", "smooth") or name in ("lpct", "warm-ldp-sgd", "tree-all", "smooth-ldp", "jdp-smooth")
+    if not AGENTS[name].successor and can_play(name, env)
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commanding import invoke
 from privbandit_agents.cli.data import prepare
-from privbandit_agents.cli.grammar import VERBS, every_option
+from privbandit_agents.cli.grammar import VERBS
 from privbandit_agents.experiments.jobs.trial import Trial
 from privbandit_agents.experiments.running.attempt import Failure
 from privbandit_agents.experiments.running.progress import Bar, Steps, duration, forecast
@@ -70,11 +70,12 @@ def test_every_help_fits_and_has_examples(verb: str) -> None:
 
 def test_options_of_one_name_mean_one_thing() -> None:
     """Where a command has users, seeds, settings or an output, it calls them so, and old names stay understood."""
-    names = {name for _, option in every_option() for name in option.names}
+    options = [option for about in VERBS.values() for option in about.options]
+    names = {name for option in options for name in option.names}
     assert not names & {"--horizon", "--output", "--n-users"}
-    for option in {option.names[0]: option for _, option in every_option() if option.names[0] == "--out"}.values():
+    for option in {option.names[0]: option for option in options if option.names[0] == "--out"}.values():
         assert "-o" in option.names
-    assert all(len({type(option.how.get("default")) for _, option in every_option() if name in option.names}) <= 2
+    assert all(len({type(option.how.get("default")) for option in options if name in option.names}) <= 2
                for name in names)  # fmt: skip
     assert list(VERBS)[:3] == ["list", "show", "run"] and list(VERBS)[-1] == "data"
 

@@ -3,6 +3,7 @@
 python benchmarks/bent.py > docs/measured/bent.csv       # about an hour
 python benchmarks/bent.py --users 20000 --worlds Smooth  # one size, and worlds whose names begin so
 python benchmarks/bent.py --budgets none                 # agents without privacy alone
+python benchmarks/bent.py --notions --users 20000 --budgets 0.5 1 4 > docs/measured/bent-notions.csv
 python benchmarks/bent.py --figure docs/bent.png         # draws docs/measured/bent.csv
 """
 
@@ -41,6 +42,12 @@ DRAWN = (
     "Clicks-v0, products of 2 features",
 )
 PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
+NOTIONS = (
+    *("reward-dp-linucb", "reward-dp-linucb with 16 Fourier features"),
+    *("shuffle-linucb", "shuffle-linucb with 16 Fourier features"),
+    *("ldp-clicks", "smooth-ldp", "kernel-ldp"),
+)
+"""Under privacy of rewards, shuffle and local privacy."""
 OPEN = ("linucb", "linucb with 16 Fourier features", "kernel-ucb", "neural-linear")
 
 
@@ -53,11 +60,13 @@ def cell(column: str, world: str, users: int, seeds: int, **settings: Any) -> st
     return f"{sum(regret(name, env, seed, **settings) for seed in range(seeds)) / users / seeds:.4f}"
 
 
-def line(world: str, users: int, budget: str, seeds: int) -> Line:
-    """Return the regret of private agents at a budget, or of those without privacy."""
-    played, settings = (OPEN, {}) if budget == "none" else (PRIVATE, {"epsilon": float(budget)})
+def line(world: str, users: int, budget: str, seeds: int, notions: bool) -> Line:
+    """Return the regret of jointly private agents at a budget, of other notions, or of agents without privacy."""
+    private = NOTIONS if notions else PRIVATE
+    played, settings = (OPEN, {}) if budget == "none" else (private, {"epsilon": float(budget)})
     found = {column: cell(column, world, users, seeds, **settings) for column in played}
-    return {"world": world, "users": users, "epsilon": budget, **dict.fromkeys(PRIVATE + OPEN, ""), **found}
+    rest = () if notions else PRIVATE + OPEN
+    return {"world": world, "users": users, "epsilon": budget, **dict.fromkeys(rest, ""), **found}
 
 
 def figure(path: Path) -> None:
@@ -85,11 +94,12 @@ if __name__ == "__main__":
     parser.add_argument("--users", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--worlds", default="", help="beginning of their names")
     parser.add_argument("--budgets", nargs="+", default=["0.5", "1", "4", "none"])
+    parser.add_argument("--notions", action="store_true", help="other notions than joint privacy")
     parser.add_argument("--figure", type=Path, metavar="PATH", help="draw docs/measured/bent.csv")
     given = parser.parse_args()
     if given.figure is not None:
         figure(given.figure)
     else:
         worlds = [world for world in WORLDS if world.startswith(given.worlds)]
-        cases = [(*case, given.seeds) for case in product(worlds, given.users, given.budgets)]
+        cases = [(*case, given.seeds, given.notions) for case in product(worlds, given.users, given.budgets)]
         written(given, results(given, line, cases))

@@ -158,3 +158,29 @@ def own_worlds() -> Iterator[None]:
     ENV_IDS[:] = [id for id in kept if id.startswith("privbandit/")]
     yield
     ENV_IDS[:] = kept
+
+
+@pytest.fixture
+def forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is registered and imported from files of the documentation and the examples does not stay behind."""
+    import gymnasium as gym
+    from privbandit_agents.audits.registry import TARGETS
+    from privbandit_agents.zoo.entries import AGENTS
+
+    from privbandit_envs import ENV_IDS
+
+    agents, targets, envs, worlds = dict(AGENTS), dict(TARGETS), list(ENV_IDS), set(gym.registry)
+    yield
+    for name in AGENTS.keys() - agents.keys():
+        del AGENTS[name]
+    for name in TARGETS.keys() - targets.keys():
+        del TARGETS[name]
+    ENV_IDS[:] = envs
+    for id in gym.registry.keys() - worlds:
+        if not id.startswith("privbandit/"):  # a world of ours, such as that of logs, is registered once a process
+            del gym.registry[id]
+    written = tmp_path_factory.getbasetemp(), ROOT / "examples"
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if file and any(Path(file).is_relative_to(folder) for folder in written):
+            del sys.modules[name]

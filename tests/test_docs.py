@@ -5,11 +5,8 @@ import math
 import re
 import runpy
 import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import gymnasium as gym
 import pytest
 from privbandit_agents.audits.registry import TARGETS
 from privbandit_agents.cli.commands import app
@@ -28,24 +25,6 @@ TEXT = "".join((DOCS / page).read_text() for page in NAMED)
 SHOWN = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", TEXT, flags=re.DOTALL))
 FILES = SHOWN | {path.name: path.read_text() for path in sorted((DOCS.parent / "examples" / "additions").glob("*.py"))}
 SCRIPTS = [name for name in FILES if name.endswith(".py")]
-
-
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """What is registered and imported from files of the documentation and the examples does not stay behind."""
-    agents, targets, envs, worlds = dict(AGENTS), dict(TARGETS), list(ENV_IDS), set(gym.registry)
-    yield
-    for name in AGENTS.keys() - agents.keys():
-        del AGENTS[name]
-    for name in TARGETS.keys() - targets.keys():
-        del TARGETS[name]
-    ENV_IDS[:] = envs
-    for id in gym.registry.keys() - worlds:
-        if not id.startswith("privbandit/"):  # a world of ours, such as that of logs, is registered once a process
-            del gym.registry[id]
-    own = {"acme_bandits", *(name.removesuffix(".py") for name in SCRIPTS)}
-    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
-        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")

@@ -68,12 +68,14 @@ def test_the_examples_are_short(name: str, lines: int) -> None:
     assert len(module(name).splitlines()) < lines
 
 
+@pytest.mark.usefixtures("forgotten")
 def test_the_environment_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(modules))
     assert gym.make("dosage:clinic/Dosage-v0", n_doses=3).reset(seed=0)[0].shape == (2,)
     check_bandit_env("clinic/Dosage-v0")
 
 
+@pytest.mark.usefixtures("forgotten")
 def test_the_agent_conforms(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(modules))
     gym.make("dosage:clinic/Dosage-v0")

@@ -62,8 +62,8 @@ class AutoLocal(Auto):
     """The default agent with local privacy: for arms, for arms that share a context, for assortments, and for labels.
 
     ``prec-ts`` for arms whose features are few and a part of [-1, 1], ``ldp-lasso`` if they are many, or have no bound
-    or another one; ``ldp-mnl`` for assortments; ``ldp-clicks`` for arms that share a context; ``ldp-ucb`` for arms
-    without one. It is for labels if
+    or another one; ``ldp-mnl`` for assortments; ``smooth-ldp`` for arms that share one context in the unit cube, of at
+    most three features; ``ldp-clicks`` for other shared contexts; ``ldp-ucb`` for arms without one. It is for labels if
     contexts lie in [0, 1] and there are public rows: ``kernel-ldp``, or ``lpct`` where a tree predicts held-out public
     rows better, or ``warm-ldp-sgd`` where there are two labels, a linear model does as well, and the budget is too
     small to remember single cells of contexts. With secure noise all of them are exact at every budget; the price at
@@ -83,8 +83,10 @@ class AutoLocal(Auto):
             return "ldp-ucb"
         if not assortments(observation_space, action_space):
             return "ldp-mnl"
-        if public is None or in_unit_cube(observation_space):
-            return "ldp-clicks"
+        elsewhere = in_unit_cube(observation_space)
+        if public is None or elsewhere:
+            few = not elsewhere and (observation_space.shape or (0,))[0] <= 3
+            return "smooth-ldp" if few else "ldp-clicks"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
         return default_local(public, n_arms(action_space))

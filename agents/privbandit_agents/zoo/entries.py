@@ -447,6 +447,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "prec-ts",
             "ldp-lasso",
             "ldp-clicks",
+            "smooth-ldp",
             "ldp-ucb",
             "ldp-mnl",
             "kernel-ldp",
@@ -483,7 +484,6 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "psgd-linear",
         ),
         *(
-            "smooth-ldp",
             "shuffle-linucb",
             "shuffle-glm",
             "jdp-glm",

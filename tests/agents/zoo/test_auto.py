@@ -210,15 +210,16 @@ def test_a_family_without_an_agent_of_the_notion_is_refused_in_one_sentence() ->
 
 def test_labels_outside_the_unit_cube_or_without_public_rows_are_played_as_arms() -> None:
     class Labels(gym.Env[Any, Any]):
-        def __init__(self, high: float, public: Any) -> None:
-            self.observation_space, self.action_space = gym.spaces.Box(0, high, (3,)), gym.spaces.Discrete(2)
+        def __init__(self, high: float, public: Any, dim: int = 3) -> None:
+            self.observation_space, self.action_space = gym.spaces.Box(0, high, (dim,)), gym.spaces.Discrete(2)
             self.public_data = public
 
     rows = np.zeros((5, 3)), np.zeros(5, int)
     for env, named in (
         (Labels(1, rows), "kernel-ldp"),
         (Labels(8, rows), "ldp-clicks"),
-        (Labels(1, None), "ldp-clicks"),
+        (Labels(1, None), "smooth-ldp"),
+        (Labels(1, None, 4), "ldp-clicks"),
     ):
         assert can_play("auto-local", env) and make("auto-local", env).name == named
 

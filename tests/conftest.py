@@ -61,17 +61,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return LenientModule.from_parent(parent, path=module_path)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let every second worker begin with the last modules of a folder: then it finds what the others have compiled."""
-    report = yield
-    if isinstance(collector, pytest.Dir) and os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
-        report.result.reverse()
-    return report
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
     """Make no cases of a test that is wide or slow, where ``-m`` leaves all of these out."""
@@ -96,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from kinds import left_out
 
     agents = left_out()
-    items.sort(key=lambda item: (item.path.stem not in LONG, item.path.parts))  # alike in all workers
+    items.sort(key=lambda item: item.path.stem not in LONG)
     named, matched = set[tuple[str, str]](), set[tuple[str, str]]()
     for item in items:
         if item.get_closest_marker("every_agent") and item.callspec.params["name"] in agents:  # type: ignore[attr-defined]

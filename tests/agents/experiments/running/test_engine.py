@@ -28,6 +28,8 @@ from privbandit_agents.experiments.store.results import Finished, encode, read_r
 from privbandit_agents.experiments.usage import UsageError
 from privbandit_agents.zoo.entries import AGENTS
 
+from privbandit_envs import ENV_IDS
+
 fcntl = pytest.importorskip("fcntl")
 
 SLOW = """
@@ -81,7 +83,9 @@ def slow_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     (tmp_path / "slow_agents.py").write_text(SLOW)
     monkeypatch.syspath_prepend(str(tmp_path))
     get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
+    known = list(ENV_IDS)
     yield tmp_path
+    ENV_IDS[:] = known  # worlds of the folder's modules are gone with it
     get_reusable_executor().shutdown(wait=True)
     for name in ("slow", "fat"):
         AGENTS.pop(name, None)

@@ -203,7 +203,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "ldp-lasso": ours(
         "local.sparse.ldp_lasso:LDPLasso",
-        "sparse bandits by thresholds, then reports on the support (after Shukla 2024)",
+        "sparse bandits by thresholds (after Shukla 2024)",
         LINEAR,
         Promised("local", "exact", secure=True),
     ),
@@ -215,7 +215,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "smooth-ldp": ours(
         "local.trees.smooth_ldp:SmoothLDP",
-        "smooth rewards: cells are halved, arms eliminated, auxiliary data (Ma et al. 2025)",
+        "cells are halved (Ma et al. 2025)",
         ("labels", "smooth"),
         Promised("local", "exact", secure=True),
     ),

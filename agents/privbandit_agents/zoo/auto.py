@@ -83,10 +83,9 @@ class AutoLocal(Auto):
             return "ldp-ucb"
         if not assortments(observation_space, action_space):
             return "ldp-mnl"
-        elsewhere = in_unit_cube(observation_space)
-        if public is None or elsewhere:
-            few = not elsewhere and (observation_space.shape or (0,))[0] <= 3
-            return "smooth-ldp" if few else "ldp-clicks"
+        cube = not in_unit_cube(observation_space)
+        if public is None or not cube:
+            return "smooth-ldp" if cube and (observation_space.shape or (0,))[0] <= 3 else "ldp-clicks"
         from privbandit_agents.local.choice import default_local  # loads what models need
 
         return default_local(public, n_arms(action_space))

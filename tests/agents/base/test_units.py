@@ -64,7 +64,7 @@ PAIRS = [(name, world) for world, env in MADE.items() for name in PRIVATE if can
 FIRST = {name: world for name, world in reversed(PAIRS)}
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.wide_at("kernel-ldp-*")
 @pytest.mark.parametrize(
     ("name", "world", "years", "dollars"),

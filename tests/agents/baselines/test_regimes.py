@@ -50,7 +50,17 @@ def regret(world: str, name: str, law: tuple[tuple[str, Any], ...], seeds: int, 
     ],
 )
 @pytest.mark.parametrize("law", [BATCH, FIXED])
-@pytest.mark.wide_at("law0-arms-linucb-*", "law1-*", "*-ldp-ucb-*", "*-regcb-*", "*-ucb1-*")
+@pytest.mark.wide_at(
+    "*-linucb-None-*",
+    "*-adap-klucb-*",
+    "*-dp-se-*",
+    "*-jdp-linucb-*",
+    "law0-arms-linucb-*",
+    "law1-*",
+    "*-ldp-ucb-*",
+    "*-regcb-*",
+    "*-ucb1-*",
+)
 def test_a_batch_costs_what_uniform_play_over_the_first_one_does(
     law: dict[str, Any], world: str, name: str, epsilon: float | None, most: float
 ) -> None:
@@ -79,7 +89,7 @@ def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     assert told < 0.97 * untold
 
 
-@pytest.mark.wide_at("sw-linucb-arms", "sw-linucb-linear", "regcb-arms", "linucb-arms", "regcb-clicks")
+@pytest.mark.wide_at("linucb-*", "sw-linucb-arms", "sw-linucb-linear", "regcb-arms", "linucb-arms", "regcb-clicks")
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["linucb", "regcb", "sw-linucb"])
 def test_widths_count_whoever_was_served(world: str, name: str) -> None:
@@ -188,7 +198,14 @@ CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, che
 @pytest.mark.parametrize("name", PREPARED)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("law", [{"mean": 20, "law": "batch"}, {"mean": 9, "law": "fixed"}, {"mean": 9}])
-@pytest.mark.wide_at("law[12]-*", "*-check_[abhs]*")
+@pytest.mark.wide_at(
+    "law0-check_local-*",
+    "law0-check_resume-ldp-clicks",
+    "law0-check_resume-reward-*",
+    "law0-check_*-sw-linucb",
+    "law[12]-*",
+    "*-check_[abhs]*",
+)
 def test_who_was_told_of_a_regime_conforms_as_others_do(law: dict[str, Any], check: Any, name: str) -> None:
     if check is check_hostile_records and AGENTS[name].notion == "none":
         pytest.skip("without privacy whoever is served counts in others' widths")

@@ -54,7 +54,7 @@ def served(agent: Any, env: Any, users: int) -> None:
 
 
 @pytest.mark.every_agent
-@pytest.mark.wide_at("psgd-*", "smooth-*", "lpct-?")
+@pytest.mark.wide_at("lplr", "kernel-ldp", "ldp-mnl", "prec-ts", "psgd-*", "smooth-*", "lpct-?")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_goes_on_whatever_line_is_interrupted(name: str) -> None:
     env: Any = next(env for env in (gym.make(one, horizon=9000).unwrapped for one in WORLDS) if can_play(name, env))

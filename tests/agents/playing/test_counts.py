@@ -166,6 +166,7 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
         Reading(cell, "mse", np.array([9.0])).read(by_cell(frame_of([run_job(plain, Desk(tmp_path))])))
 
 
+@pytest.mark.wide_at("None")
 @pytest.mark.parametrize("checkpoints", [None, [1, 700, 900, 5000, 12_345, 60_000]])
 def test_reports_that_wait_for_the_next_change_are_those_of_every_checkpoint(checkpoints: Any) -> None:
     """Without noise, where both ways are the same sums."""

@@ -37,6 +37,7 @@ def test_rewards_are_smooth_with_the_stated_exponent_and_with_no_larger_one(expo
     assert (moved[near] / distance[near] ** (exponent + 0.3)).max() > 2 * steep.max()
 
 
+@pytest.mark.wide_at("0.5-1.0-2", "0.0-*")
 @pytest.mark.parametrize(("margin", "exponent", "dim"), [(0.5, 1.0, 1), (0.5, 1.0, 2), (1.0, 0.5, 1), (0.0, 1.0, 2)])
 def test_the_margin_has_the_stated_exponent(margin: float, exponent: float, dim: int) -> None:
     """The share of users with a gap of at most t is t^alpha within a factor of 3, for t from .05 to .8."""

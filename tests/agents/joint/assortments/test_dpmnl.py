@@ -68,6 +68,7 @@ def test_the_counter_covers_the_gram_matrices_at_its_share(counter: str, radius:
     assert agent.ledger.spent().rho == pytest.approx(0.2 * 0.7)
 
 
+@pytest.mark.wide_at("[13].0-dimension-free")
 @pytest.mark.parametrize("calibration", ["dimension-free", "published"])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 def test_a_call_costs_its_share_and_no_more(calibration: str, radius: float) -> None:

@@ -48,6 +48,7 @@ def test_the_analytic_gaussian_is_calibrated_to_epsilon_and_delta() -> None:
     assert Gaussian.from_epsilon(1, 1e-5, 2.0).cost.rho == Gaussian.from_epsilon(1, 1e-5, 1.0).cost.rho
 
 
+@pytest.mark.wide_at("mechanism2")
 @pytest.mark.parametrize("mechanism", [Laplace(1.5, 1.0), Gaussian(0.8, 1.0), KNorm(0.7, 1.0)])
 def test_densities_integrate_to_one(mechanism: Any) -> None:
     grid = np.linspace(-20, 20, 1601)

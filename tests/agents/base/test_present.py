@@ -257,7 +257,6 @@ def test_nobody_is_served_after_an_interrupt(raised: type[BaseException]) -> Non
     assert agent.visit == (None, None) and agent.ties.present is None
 
 
-@pytest.mark.wide_at("dp-dqn")
 @pytest.mark.parametrize("name", ["jdp-linucb", "shuffle-linucb", "dp-dqn", "ldp-clicks"])
 def test_private_agents_play_the_best_arm_that_is_present_of_those_that_share_a_context(name: str) -> None:
     """At epsilon = 1000 and 3000 users with half of four arms each, two seeds, as shares of uniform play's regret."""

@@ -88,6 +88,7 @@ def test_regrets_are_those_of_the_world_in_the_unit_ball(name: str, world: str, 
     assert years != 64 or np.array_equal(regrets[1] / dollars, regrets[0])
 
 
+@pytest.mark.wide_at("smooth-*")
 @pytest.mark.parametrize(
     ("name", "world", "sentence"),
     [

@@ -78,7 +78,7 @@ def test_no_batch_costs_more_than_half_as_much_again_as_it_must(name: str, size:
     assert regret(world, name, law, 6) <= 1.5 * floor
 
 
-@pytest.mark.wide_at("jdp-linucb")
+@pytest.mark.wide_at("jdp-glm", "jdp-linucb")
 @pytest.mark.parametrize("name", ["jdp-glm", "jdp-linucb"])
 def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     def played(told: dict[str, Any], seed: int) -> float:
@@ -124,7 +124,7 @@ def test_after_a_batch_widths_are_those_of_the_regression(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linucb", "ucb1", "ldp-ucb", "adap-klucb", "dp-se", "jdp-glm"])
 @pytest.mark.parametrize("law", LATE)
-@pytest.mark.wide_at("law1-*", "law2-*")
+@pytest.mark.wide_at("law0-ldp-ucb", "law1-*", "law2-*")
 def test_a_saved_agent_goes_on_in_its_regime(name: str, law: dict[str, Any], tmp_path: Any) -> None:
     world = "arms" if name not in ("linucb", "jdp-glm") else "clicks"
     env = gym.make(**WORLDS[world], horizon=4000, feedback=law)

@@ -371,6 +371,10 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
 
 
 @pytest.mark.wide_at(
+    "last_user_kept_*",
+    "sums_that_stay_*",
+    "no_noise_now_*",
+    "no_clipping_of_gradients-*",
     "purchases_of_the_user_before-*",
     "no_noise_from_the_sixth_batch_on-*",
     "no_clipping_of_moments-*",

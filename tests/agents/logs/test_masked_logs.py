@@ -93,7 +93,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.wide_at("lints-*")
+@pytest.mark.wide_at("squarecb-given4-*", "regcb-given6-*", "lints-*")
 @pytest.mark.parametrize(("name", "given", "config"), CASES)
 def test_probabilities_are_the_frequencies_among_the_arms_that_are_present(
     name: str, given: dict[str, Any], config: dict[str, Any]

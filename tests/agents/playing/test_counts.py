@@ -75,6 +75,7 @@ def test_regret_has_the_law_of_the_step_path(name: str) -> None:
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("prec-ts", "input-*", "ldp-linucb")
 @pytest.mark.parametrize("name", [name for name in counting() if name != "uniform"])
 def test_the_ledger_knows_all_users(name: str) -> None:
     env = environment()

@@ -213,7 +213,7 @@ def test_a_folder_of_another_version_goes_on(tmp_path: Path, curators: Any) -> N
 PLACES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 26, 33, 50, 90, 151)
 
 
-@pytest.mark.wide_at("2", "4", "6", "7", "8", "9", "11", "12", "14", "21", "26", "33", "90")
+@pytest.mark.wide_at("1", "10", "50", "151", "2", "4", "6", "7", "8", "9", "11", "12", "14", "21", "26", "33", "90")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_killed_curator_goes_on_without_loss(place: int, tmp_path: Path, curators: Any) -> None:
     seen = run_and_kill(tmp_path, place)
@@ -466,6 +466,7 @@ def test_health_and_metrics_are_numbers_that_are_private_already(tmp_path: Path,
     }
 
 
+@pytest.mark.wide_at("jdp-linucb")
 @pytest.mark.parametrize("name", ["jdp-linucb", "jdp-glm"])
 def test_records_in_other_batches_than_promised_cost_no_more(name: str, tmp_path: Path, curators: Any) -> None:
     """Nights of 20 as promised, single records, and nights of 7 or 50: releases at the same records, one budget."""

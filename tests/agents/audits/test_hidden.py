@@ -59,7 +59,15 @@ def check(name: str, **config: Any) -> None:
         check_agent(name, LINEAR, 150, **config)
 
 
-@pytest.mark.wide_at("Device-kept in the class-*", "Device-kept in a default-*")
+@pytest.mark.wide_at(
+    "Device-kept by *",
+    "Device-interior-*",
+    "Device-late-*",
+    "Device-spends *",
+    "Curator-raw schedule-*",
+    "Device-kept in the class-*",
+    "Device-kept in a default-*",
+)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize(("kind", "fault", "by", "said"), CASES)
 def test_a_fault_is_found(kind: str, fault: str, by: str, said: str) -> None:

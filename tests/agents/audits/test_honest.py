@@ -30,7 +30,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     AGENTS.update(before)
 
 
-@pytest.mark.wide_at("Curator", "Listed", "Mapped", "Named", "Ragged", "Texts", "Turns")
+@pytest.mark.wide_at("Objects", "Curator", "Listed", "Mapped", "Named", "Ragged", "Texts", "Turns")
 @pytest.mark.parametrize("name", PASSING)
 def test_an_honest_stranger_passes_every_check(name: str) -> None:
     with warnings.catch_warnings():

@@ -345,6 +345,7 @@ def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
         cost(made_log(n=500), [1.0], ["local"], out=tmp_path, seeds=2, always=True)
 
 
+@pytest.mark.wide_at("0.0")
 @pytest.mark.parametrize("clicks", [0.5, 0.0])
 def test_arms_that_are_alike_have_no_gain_that_is_shown(tmp_path: Path, clicks: float) -> None:
     rng = default_rng(5)
@@ -390,6 +391,7 @@ def test_a_model_that_clicks_refute_is_found_and_named() -> None:
     assert off[0].policy == "arm dead00 alone"
 
 
+@pytest.mark.wide_at("1.0")
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_a_true_model_alarms_seldom_where_an_arm_is_rare_for_some_and_wrong_propensities_do(power: float) -> None:
     """Arm 0 has .005 to .9 by kind of user: of 40 rows none may show it to some; square roots are seen in 3000 rows."""

@@ -111,6 +111,7 @@ def test_agents_learn_from_what_a_user_could_have(trips: Any) -> None:
     assert kept.likelihood(problem.theta, 0.0)[0] == pytest.approx(-np.log(own).sum(), rel=1e-9)
 
 
+@pytest.mark.wide_at("ldp-mnl")
 @pytest.mark.parametrize("name", ["greedy-mnl", "newton-mnl", "ldp-mnl"])
 def test_agents_play_it(trips: Any, name: str) -> None:
     env = gym.make("privbandit/Assortment-v0", **trips)

@@ -35,7 +35,7 @@ def drawn(labels: tuple[str, ...] = AGENTS, size: Any = COLUMN, title: str = "",
     return composed(spec, [(Panel(world, []), lines)], size=size)
 
 
-@pytest.mark.wide_at("-*")
+@pytest.mark.wide_at("*-Linear-v0-la*", "-*")
 @pytest.mark.parametrize("labels", [AGENTS[:2], AGENTS, ("an agent with a rather long name and settings=12", "b")])
 @pytest.mark.parametrize("world", ["Linear-v0", "Linear-v0 (design=ill, dim=2, n_arms=3), 20,000 users"])
 @pytest.mark.parametrize("title", ["", "Regret of private agents beside that of others"])

@@ -41,6 +41,7 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
     return start, end
 
 
+@pytest.mark.wide
 def test_users_improve_the_public_start() -> None:
     start, end = gained(20_000, epsilon=8.0)
     assert end > start + 0.02

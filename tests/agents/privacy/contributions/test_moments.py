@@ -33,7 +33,7 @@ def record(features: Any, reward: float) -> np.ndarray:
     return np.asarray(pack(np.asarray(features, float)[None], np.array([reward]))[0])
 
 
-@pytest.mark.wide_at("2")
+@pytest.mark.wide_at("1", "7", "2")
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
 def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: int) -> None:
     def draw(rng: np.random.Generator) -> Any:

@@ -15,7 +15,7 @@ from hypothesis import settings
 
 gc.disable()  # until all tests are collected, which stay
 os.environ.pop("COLUMNS", None)  # readline hands it to worker processes, and the command folds lines by it
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
 
 ROOT = Path(__file__).parents[1]
@@ -89,8 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.stem not in LONG)
     named, matched = set[tuple[str, str]](), set[tuple[str, str]]()
     for item in items:
-        for mark, left in (("every_agent", agents), ("few_agents", few)):
-            if item.get_closest_marker(mark) and item.callspec.params["name"] in left:  # type: ignore[attr-defined]
+        for kind, left in (("every_agent", agents), ("few_agents", few)):
+            if item.get_closest_marker(kind) and item.callspec.params["name"] in left:  # type: ignore[attr-defined]
                 item.add_marker("wide")
         for mark in item.iter_markers("wide_at"):
             test, _, case = item.nodeid.removesuffix("]").partition("[")

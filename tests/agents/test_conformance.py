@@ -59,6 +59,7 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 
 @pytest.mark.every_agent
 @pytest.mark.wide_at(
+    "check_replay-dp-se-*",
     "check_replay-newton-mnl-*",
     "check_replay-reward-*",
     "check_replay-fliphat-*",

@@ -242,7 +242,7 @@ def test_copies_share_no_noise_unless_they_were_made_with_a_seed(name: str) -> N
     assert len({drawn(way(seeded), env) for way in (copy.deepcopy, COPIES["pickle"])}) == 1
 
 
-@pytest.mark.wide_at("ldp-linucb-pickle", "*-deepcopy", "*-copy")
+@pytest.mark.wide_at("ldp-greedy-pickle", "ldp-linucb-pickle", "*-deepcopy", "*-copy")
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["ldp-linucb", "ldp-greedy"])
 def test_no_two_of_400_copies_share_a_report(name: str, way: str) -> None:

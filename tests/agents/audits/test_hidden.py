@@ -60,6 +60,7 @@ def check(name: str, **config: Any) -> None:
 
 
 @pytest.mark.wide_at(
+    "Device-kept in the module-*",
     "Device-kept by *",
     "Device-interior-*",
     "Device-late-*",
@@ -84,6 +85,7 @@ def test_a_fault_is_found(kind: str, fault: str, by: str, said: str) -> None:
         assert refuted(name, fault=fault)
 
 
+@pytest.mark.wide_at("Device")
 @pytest.mark.parametrize("kind", ["Device", pytest.param("Curator", marks=pytest.mark.wide)])
 def test_the_same_without_a_fault_passes(kind: str) -> None:
     check(f"hidden:Hidden{kind}")

@@ -36,7 +36,7 @@ class Shifted(Game):
         return self.shift * world + self.scale * noise
 
 
-@pytest.mark.wide_at("claim1", "claim2")
+@pytest.mark.wide_at("claim0", "claim1", "claim2")
 @pytest.mark.parametrize("claim", [Claim(1e-9), Claim(1e-9, 1e-6), Claim(1e-9, 1e-6, 1e-18)])
 def test_identical_worlds_refute_nothing(claim: Claim) -> None:
     """At 95 % confidence at most 5 of 100 may; a claim of next to nothing is refuted by any bound above 0."""

@@ -78,7 +78,7 @@ def test_every_agent_serves_the_active_arms_alone_or_refuses(name: str, world: s
     assert (law[:, [0, *range(4, law.shape[1])]] == 0).all() and np.allclose(law.sum(axis=1), 1)
 
 
-@pytest.mark.wide_at("ldp-linucb-*", "linucb-clicks", "greedy-clicks", "linucb-linear")
+@pytest.mark.wide_at("linucb-bandit", "ldp-linucb-*", "linucb-clicks", "greedy-clicks", "linucb-linear")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("name", "world"),

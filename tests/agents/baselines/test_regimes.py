@@ -199,6 +199,7 @@ CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, che
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("law", [{"mean": 20, "law": "batch"}, {"mean": 9, "law": "fixed"}, {"mean": 9}])
 @pytest.mark.wide_at(
+    "law0-check_resume-jdp-glm",
     "law0-check_local-*",
     "law0-check_resume-ldp-clicks",
     "law0-check_resume-reward-*",

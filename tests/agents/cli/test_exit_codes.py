@@ -221,6 +221,7 @@ def test_an_audit_tells_its_verdict_though_its_picture_cannot_be_written(
     assert "Traceback" not in shown.stderr and "picture:" not in shown.stdout
 
 
+@pytest.mark.wide
 def test_an_audit_into_no_folder_at_all_tells_its_verdict(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     shown = invoke(*AUDIT, "--out", str(tmp_path / "file" / "x"))

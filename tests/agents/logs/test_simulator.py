@@ -409,8 +409,8 @@ def test_a_true_model_alarms_seldom_where_an_arm_is_rare_for_some_and_wrong_prop
 
 
 def test_no_order_of_the_rows_makes_another_world() -> None:
-    log = made_log(n=400)
-    order = default_rng(0).permutation(400)
+    log = made_log(n=200)
+    order = default_rng(0).permutation(200)
     again = Log(**{name: array[order] for name, array in log.arrays.items()}, about=log.about)
     one, other = simulator(log, "logistic"), simulator(again, "logistic")
     assert np.abs(one.means[order] - other.means).max() < 1e-6
@@ -462,6 +462,7 @@ def test_a_drawn_world_pays_what_its_model_says(kind: str) -> None:
     assert served.feedback.min() >= 0 and served.feedback.max() <= 1
 
 
+@pytest.mark.wide
 def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:
     table = rows(600)
     for roles, persons in ((ROLES, table["who"]), ({**ROLES, "person": None}, np.arange(600))):

@@ -321,6 +321,7 @@ def strangers(monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules[Tally.__module__])
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("strangers")
 @pytest.mark.filterwarnings("ignore::privbandit_agents.testing.replay.NotSeen")
 def test_a_stranger_of_this_shape_passes_the_suite() -> None:
@@ -332,6 +333,7 @@ class Alone(ShuffleGame):
 
 
 @pytest.mark.usefixtures("strangers")
+@pytest.mark.wide_at("bold-*")
 @pytest.mark.parametrize(("name", "refuted"), [("tally", False), ("bold", True)])
 def test_an_audit_refutes_a_bold_stranger_in_a_batch_of_one(name: str, refuted: bool, monkeypatch: Patch) -> None:
     monkeypatch.setattr(Tally, "batch_size", 1)

@@ -118,6 +118,7 @@ def test_agents_play_it(trips: Any, name: str) -> None:
     assert np.isfinite(play(env, make(name, env, seed=0), 400, seed=0).regret[-1])
 
 
+@pytest.mark.wide
 def test_it_is_a_world_like_any_other(trips: Any) -> None:
     check_bandit_env("privbandit/Assortment-v0", **trips | {"horizon": 5000})
 

@@ -112,7 +112,7 @@ def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool
     assert users.curve.users == 8 and users.curve.regret[0] > 0
 
 
-@pytest.mark.wide_at("ppo")
+@pytest.mark.wide_at("dqn", "ppo")
 def test_learning_goes_on_past_the_horizon(name: str) -> None:
     env = gym.make(CLASSIFICATION, horizon=50)
     counted = RegretCurve([200])
@@ -200,6 +200,7 @@ def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
         check_env(env)
 
 
+@pytest.mark.wide_at("dqn")
 def test_settings_override_the_file(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     defaults = hyperparameters(name.upper(), "mlp", {"policy": None})
@@ -305,6 +306,7 @@ def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp
     assert np.array_equal(first.reward, again.reward)
 
 
+@pytest.mark.wide_at("dqn")
 def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     agent = small(name, env, learning_rate=1e-9)

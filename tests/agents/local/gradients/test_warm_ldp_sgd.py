@@ -47,6 +47,7 @@ def test_users_improve_the_public_start() -> None:
     assert end > start + 0.02
 
 
+@pytest.mark.wide
 def test_noise_alone_hardly_harms_the_public_start() -> None:
     start, end = gained(20_000, epsilon=1e-3)
     assert start - 0.02 < end < start + 0.01

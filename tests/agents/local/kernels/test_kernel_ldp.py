@@ -97,6 +97,7 @@ def test_public_rows_of_every_number(rows: int, labels: int, dim: int, epsilon: 
     assert np.isfinite(chances).all() and chances.sum(axis=1) == pytest.approx(1)
 
 
+@pytest.mark.wide
 def test_one_public_label_and_rows_that_are_all_alike() -> None:
     for public in ((crossed(20, 0)[0], np.ones(20, int)), (np.full((20, 2), 0.5), np.arange(20) % 2)):
         agent = built(public, epsilon=2.0, horizon=200)

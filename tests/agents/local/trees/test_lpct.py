@@ -360,6 +360,7 @@ def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
     assert np.array_equal(agents[0].chances(x), agents[1].chances(x))
 
 
+@pytest.mark.wide_at("wine")
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     runs = []

@@ -72,9 +72,7 @@ def test_a_bound_is_valid_and_close() -> None:
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("fliphat-peeling", "gumbel-topk")]
 
 
-@pytest.mark.wide_at(
-    "k-norm", "subset", "lpct-report", "laplace", "signed-subset", "wishart-difference", "lplr-*", "bin-cap"
-)
+@pytest.mark.wide_but("hemisphere", "oue", "grr")
 @pytest.mark.parametrize("name", LOCAL + ADDITIVE)
 def test_pure_mechanisms_keep_their_claim_and_are_tight(name: str) -> None:
     floor = 0.85 if name in LOCAL or name == "laplace" else 0.8

@@ -24,6 +24,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Classification-v0, breast_cancer": ("privbandit/Classification-v0", {"source": "breast_cancer"}),
     "Classification-v0, digits": ("privbandit/Classification-v0", {"source": "digits"}),
     "Classification-v0, lpct-synthetic": ("privbandit/Classification-v0", {}),
+    "Classification-v0, shuttle": ("privbandit/Classification-v0", {"source": "shuttle", "download": True}),
     "Clicks-v0, 5 arms, 3 features": ("privbandit/Clicks-v0", {"n_arms": 5, "dim": 3}),
     "Clicks-v0, products of 2 features": (
         "privbandit/Clicks-v0",
@@ -41,7 +42,7 @@ DRAWN = (
     "Clicks-v0, 5 arms, 3 features",
     "Clicks-v0, products of 2 features",
 )
-PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
+PRIVATE = ("jdp-smooth", "jdp-kernel", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
 NOTIONS = (
     *("reward-dp-linucb", "reward-dp-linucb with 16 Fourier features"),
     *("shuffle-linucb", "shuffle-linucb with 16 Fourier features"),

@@ -345,6 +345,14 @@ AGENTS: dict[str, Entry] = {
         audit="games.joint:FirstRelease",
         runs=3_000,
     ),
+    "jdp-kernel": ours(
+        "joint.smooth.jdp_kernel:JDPKernel",
+        "kernel model of public rows, moved by noisy sums of surprises",
+        ("labels",),
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
+        runs=3_000,
+    ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",
         "jdp-linucb with a new counter for every window",
@@ -454,7 +462,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "lpct",
             "warm-ldp-sgd",
         ),
-        *("auto-joint", "jdp-linucb", "jdp-smooth", "adap-klucb", "private-pursuit", "newton-mnl"),
+        *("auto-joint", "jdp-linucb", "jdp-smooth", "jdp-kernel", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
             "linucb",

@@ -10,6 +10,7 @@ from privbandit_agents.testing.runs import same_parts, without_generators
 from privbandit_agents.zoo.registry import can_play
 
 WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Bandit-v0", "privbandit/Smooth-v0")
+WORLDS += ("privbandit/Classification-v0",)
 JOINT = [name for name, entry in AGENTS.items() if issubclass(entry.load(), CentralAgent)]
 
 

@@ -283,7 +283,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
-        "kernel model of the public rows, moved by private reports",
+        "kernel model moved by reports",
         LABELS,
         Promised("local", "exact", secure=True),
         audit="games.local:Kernels",
@@ -347,11 +347,12 @@ AGENTS: dict[str, Entry] = {
     ),
     "jdp-kernel": ours(
         "joint.smooth.jdp_kernel:JDPKernel",
-        "kernel model of public rows, moved by noisy sums of surprises",
+        "kernel model moved by noisy sums",
         ("labels",),
         Promised("joint", "exact", secure=True),
         audit="games.joint:FirstRelease",
-        runs=3_000,
+        runs=12_000,
+        audited={"directions": 8},  # the noise of a direction does not depend on how many there are
     ),
     "sw-jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

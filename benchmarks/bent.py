@@ -78,15 +78,17 @@ def figure(path: Path) -> None:
     drawn, axes = empty_picture(len(DRAWN))
     for axis, world in zip(axes, DRAWN, strict=True):
         *private, free = [row for row in rows if row["world"] == world]
-        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth"), strict=False):
-            budgets = [float(row["epsilon"]) for row in private]
+        budgets = [float(row["epsilon"]) for row in private]
+        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth", "jdp-kernel"), strict=False):
+            if not private[0][name]:
+                continue  # it cannot play
             axis.plot(budgets, [float(row[name]) for row in private], "o-", color=color, label=name)
         for color, name in zip(PALETTE, ("linucb", "kernel-ucb"), strict=False):
             axis.axhline(float(free[name]), color=color, linestyle=":", label=f"{name}, no privacy")
         axis.set(title=world, xlabel="epsilon", ylabel="regret a user", xscale="log", ylim=0)
         axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
         axis.minorticks_off()
-    drawn.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
+    drawn.legend(*axes[1].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
     save(drawn, path)
 
 

@@ -71,8 +71,13 @@ def test_one_by_one_and_in_blocks_the_release_is_the_same() -> None:
 
 def test_the_noise_of_a_batch_does_not_grow_with_it() -> None:
     """The sum of vectors gets noise of deviation 2 / mu, whatever the batch."""
-    agent, seen = built(rho=0.02, directions=12), []
-    agent.watcher = lambda publication: seen.append(publication.mechanism.sigma) or publication.draw()
+    agent, seen = built(rho=0.02, directions=12), list[float]()
+
+    def watch(publication: Any) -> Any:
+        seen.append(publication.mechanism.sigma)
+        return publication.draw()
+
+    agent.watcher = watch
     agent.update(*records(np.random.default_rng(5), 3000, 3))
     assert len(seen) > 8 and np.allclose(seen, 2 / 0.2, rtol=1e-3)
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 
 gc.disable()  # until all tests are collected, which stay
 os.environ.pop("COLUMNS", None)  # readline hands it to worker processes, and the command folds lines by it
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("fixed")  # pytest --hypothesis-profile=default looks for new examples
 
 ROOT = Path(__file__).parents[1]
@@ -81,15 +81,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what ``wide_at`` and ``every_agent`` name by the parameters of cases as ``wide``; let long modules start."""
-    from kinds import left_out
+    """Mark what these marks name by the parameters of cases as ``wide``; let long modules start."""
+    from kinds import FEW, left_out
+    from privbandit_agents import AGENTS
 
-    agents = left_out()
+    agents, few = left_out(), AGENTS.keys() - FEW
     items.sort(key=lambda item: item.path.stem not in LONG)
     named, matched = set[tuple[str, str]](), set[tuple[str, str]]()
     for item in items:
-        if item.get_closest_marker("every_agent") and item.callspec.params["name"] in agents:  # type: ignore[attr-defined]
-            item.add_marker("wide")
+        for kind, left in (("every_agent", agents), ("few_agents", few)):
+            if item.get_closest_marker(kind) and item.callspec.params["name"] in left:  # type: ignore[attr-defined]
+                item.add_marker("wide")
         for mark in item.iter_markers("wide_at"):
             test, _, case = item.nodeid.removesuffix("]").partition("[")
             patterns = {(test, pattern): fnmatchcase(case, pattern) for pattern in mark.args}

@@ -25,15 +25,18 @@ MODULES = {
 
 
 @cache
-def tree_of(source: str) -> ast.Module:
-    return ast.parse(source)
+def found_in(source: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the modules that a source imports, those of them at its top, and those that its strings name."""
+    tree = ast.parse(source)
+    nodes = [*ast.walk(tree)]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    imported, at_top = (frozenset(name for node in part for name in named_by(node)) for part in (nodes, tree.body))
+    return imported, at_top, frozenset(match[1] for text in texts if (match := NAMED.match(text)))
 
 
-@cache
 def imports(source: str, top_level_only: bool = False) -> frozenset[str]:
     """Return the modules that the import statements of a source name, lazy ones too; of ours the deepest."""
-    tree = tree_of(source)
-    return frozenset(name for node in (tree.body if top_level_only else ast.walk(tree)) for name in named_by(node))
+    return found_in(source)[top_level_only]
 
 
 def named_by(node: ast.AST) -> Iterator[str]:
@@ -46,10 +49,9 @@ def named_by(node: ast.AST) -> Iterator[str]:
             yield inner if inner in MODULES else str(node.module)
 
 
-def imports_by_name(source: str) -> set[str]:
+def imports_by_name(source: str) -> frozenset[str]:
     """Return the modules that strings of a source name."""
-    constants = (node.value for node in ast.walk(tree_of(source)) if isinstance(node, ast.Constant))
-    return {match.group(1) for text in constants if isinstance(text, str) and (match := NAMED.match(text))}
+    return found_in(source)[2]
 
 
 def ours(found: Set[str]) -> set[str]:

@@ -18,6 +18,11 @@ MECHANISMS = {
 }
 """Agents that do what the first of their kind does not, and what it is."""
 
+FEW = {"linucb", "ucb1", "ucb-mnl", "reward-dp-linucb", "jdp-glm", "dp-se", "fliphat", "newton-mnl"} | {
+    *("ldp-greedy", "ldp-ucb", "ldp-clicks", "phist", "shuffle-linucb")
+}
+"""Agents of every base class, and of every kind of context and release, where a case takes long."""
+
 
 def left_out() -> set[str]:
     """Return all agents but the first of each kind, of one notion, one room and one choice of families; and others."""

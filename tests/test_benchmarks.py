@@ -69,6 +69,7 @@ def test_timings_take_turns_and_the_best_of_each_counts(harness: Any) -> None:
     assert turns == ["a", "b"] * 3
 
 
+@pytest.mark.wide_at("2")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_lines_come_in_the_order_of_cases_as_csv_or_markdown(
     harness: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: int

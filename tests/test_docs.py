@@ -47,7 +47,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> No
     monkeypatch.setattr("privbandit_agents.experiments.running.engine.LIGHT", math.inf)
 
 
-@pytest.mark.wide_at("coupons.py", "try_batched_moment.py", "counted_moment.py")
+@pytest.mark.wide_at("one_sign.py", "coupons.py", "try_batched_moment.py", "counted_moment.py")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_example_runs(inside: None, name: str) -> None:
     """With warnings as errors, as in all tests."""
@@ -94,7 +94,7 @@ def third_party(monkeypatch: pytest.MonkeyPatch, forgotten: None) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "examples" / "third_party"))
 
 
-@pytest.mark.wide_at("bounds")
+@pytest.mark.wide_at("deploy", "bounds")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, third_party: None) -> None:
     here: dict[str, object] = {"__name__": "page"}

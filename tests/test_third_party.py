@@ -77,6 +77,7 @@ def test_an_unknown_name_is_looked_for_in_installed_packages(folder: Path, pytho
     assert done.stdout == "local 2 a visit, exact linucb\n", done.stderr
 
 
+@pytest.mark.wide
 def test_the_command_shows_what_a_package_brings(folder: Path, privbandit: Run) -> None:
     shown = privbandit(folder, "show", "acme-joint")
     assert shown.returncode == 0 and "factor between two changes of the policy" in shown.stdout, shown.stderr

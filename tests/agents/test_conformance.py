@@ -3,6 +3,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from kinds import FEW
 from privbandit_agents import AGENTS
 from privbandit_agents.testing import LEARNER_CHECKS, checks_for
 from privbandit_agents.zoo.auto import Auto
@@ -29,6 +30,8 @@ ELSEWHERE = {
 """Who plays the first world of a family gets contexts and rewards of the same shapes here, and is not checked again."""
 FIRST = {name: env_id for name, env_id in reversed(PAIRS)}
 """Where `make test` makes every check of an agent that is no preset of another; elsewhere it only plays."""
+LONG = {"check_hostile_records", "check_people", "check_budgets", "check_keys", "check_local", "check_replay"}
+"""Checks that take long, and look at what base classes and mechanisms do: `make test` makes them of few agents."""
 CASES = [
     pytest.param(check, name, env_id, id=f"{check.__name__}-{name}-{env_id}", marks=() if here else pytest.mark.wide)
     for name, env_id in PAIRS
@@ -36,7 +39,8 @@ CASES = [
     if check.__name__ in AGAIN or env_id != SMALL or name not in LINEAR
     if name not in ELSEWHERE.get(env_id, ())
     for again in [check.__name__ == "check_seeds" and AGENTS[name].notion != "none"]  # see check_frozen and check_keys
-    for here in [check.__name__ == "check_actions" or (env_id == FIRST[name] and not preset_of(name) and not again)]
+    for long in [check.__name__ in LONG and name not in FEW]
+    for here in [check.__name__ == "check_actions" or not (env_id != FIRST[name] or preset_of(name) or again or long)]
 ]
 
 
@@ -55,37 +59,23 @@ def test_every_agent_plays_something_and_every_environment_is_played() -> None:
 
 @pytest.mark.every_agent
 @pytest.mark.wide_at(
-    "check_replay-jdp-smooth-*",
-    "check_keys-lplr-*",
-    "check_seeds-kernel-ldp-*",
-    "check_noise-adap-klucb-*",
-    "check_hostile_records-dpmnl-*",
-    "check_hostile_records-ucb-mnl-*",
-    "check_hostile_records-smooth-ldp-*",
-    "check_people-dpmnl-*",
-    "check_budgets-dpmnl-*",
-    "check_replay-dpmnl-*",
+    "check_replay-dp-se-*",
+    "check_replay-newton-mnl-*",
     "check_replay-reward-*",
-    "check_replay-adap-klucb-*",
-    "check_replay-dp-dqn-*",
     "check_replay-fliphat-*",
-    "check_replay-private-*",
+    "check_reports-ldp-mnl-*",
+    "check_*s-kernel-ldp-*",
+    "check_frozen-kernel-ldp-*",
+    "check_noise-adap-klucb-*",
+    "check_noise-dp-se-*",
     "check_noise-dpmnl-*",
     "check_noise-private-*",
-    "check_hostile_records-greedy-mnl-*",
-    "check_hostile_records-ts-mnl-*",
-    "check_budgets-psgd-network-*",
-    "check_budgets-kernel-*",
-    "check_hostile_records-psgd-linear-*",
-    "check_hostile_records-kernel-ldp-*",
-    "check_seeds-a2c-*",
-    "check_seeds-dqn-*",
-    "check_seeds-ppo-*",
-    "check_actions-a2c-*",
-    "check_actions-dqn-*",
-    "check_actions-ppo-*",
-    "check_people-kernel-ldp-*",
-    "check_frozen-kernel-ldp-*",
+    "check_hostile_records-ucb-mnl-*",
+    "check_people-reward-*",
+    "check_hostile_records-reward-*",
+    "check_*s-a2c-*",
+    "check_*s-dqn-*",
+    "check_*s-ppo-*",
 )
 @pytest.mark.parametrize(("check", "name", "env_id"), CASES)
 def test_agent_conforms(check: Callable[[str, str, int, dict[str, Any]], None], name: str, env_id: str) -> None:

@@ -133,6 +133,7 @@ def copies_of(agent: Any) -> Iterator[list[int]]:
                 assert type(agent).__name__.startswith("Explored"), "its class is made when it is asked for"
 
 
+@pytest.mark.wide_at("lpct", "jdp-glm", "ldp-ucb", "private-lasso", "jdp-linucb", "adap-klucb")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.wide) for name in PRIVATE]
 )
@@ -209,7 +210,7 @@ def test_a_copy_of_a_curator_counts_by_itself() -> None:
 
 
 @pytest.mark.every_agent
-@pytest.mark.wide_at("kernel-ldp")
+@pytest.mark.wide_at("adap-klucb", "smooth-ldp", "dpmnl", "lpct", "kernel-ldp")
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_pickle_of_an_agent_without_a_seed_holds_no_key(name: str) -> None:
     """Not when it is new and not when it has learned; that of one with a seed does."""
@@ -241,7 +242,7 @@ def test_copies_share_no_noise_unless_they_were_made_with_a_seed(name: str) -> N
     assert len({drawn(way(seeded), env) for way in (copy.deepcopy, COPIES["pickle"])}) == 1
 
 
-@pytest.mark.wide_at("ldp-linucb-pickle", "*-deepcopy", "*-copy")
+@pytest.mark.wide_at("ldp-greedy-pickle", "ldp-linucb-pickle", "*-deepcopy", "*-copy")
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["ldp-linucb", "ldp-greedy"])
 def test_no_two_of_400_copies_share_a_report(name: str, way: str) -> None:
@@ -250,6 +251,7 @@ def test_no_two_of_400_copies_share_a_report(name: str, way: str) -> None:
     assert len({drawn(COPIES[way](agent), env) for _ in range(400)}) == 400
 
 
+@pytest.mark.wide_at("newton-mnl")
 @pytest.mark.parametrize("name", ["ldp-linucb", "jdp-linucb", "newton-mnl", "shuffle-linucb"])
 def test_a_forked_process_shares_no_noise(name: str) -> None:
     env = world(name)

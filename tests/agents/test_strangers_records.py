@@ -120,7 +120,7 @@ def reports_of(agent: Any, sent: list[Any], seed: int) -> Any:
     return agent.randomize(*agent.records_of(*sent))
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.wide_at("kernel-*", "lpct-?-*", "psgd-*", "*-privbandit/SparseLinear*")
 @pytest.mark.parametrize(("name", "env_id"), PAIRS)
 def test_every_other_user_gets_the_same(name: str, env_id: str, groups: dict[str, Any]) -> None:

@@ -33,6 +33,19 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.wide_at(
+    "check_people-*-wine-20",
+    "check_people-Smooth-v0-",
+    "check_people-*Assortment-v0-",
+    "check_people-*-sample",
+    "check_people-SparseLinear-v0-0",
+    "check_people-Linear-v0-",
+    "check_people-SparseLinear-v0-41-*",
+    "check_[rb]*-sample",
+    "check_groups-Linear-v0-*",
+    "check_groups-Classification-v0-",
+    "check_groups-SparseLinear-*-1",
+    "check_groups-Pricing-*",
+    "check_groups-Smooth-*",
     "check_bookmark-*-float64",
     "check_*-full-prices-float64",
     "check_people-*-concatenated-*",

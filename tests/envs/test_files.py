@@ -42,6 +42,7 @@ def test_a_full_disk_leaves_nothing(failing: str, tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.wide_at("Path")
 @pytest.mark.parametrize("whose", [Path, lambda path: path.with_name("*")])
 def test_a_process_killed_in_the_middle_leaves_no_file_but_one_to_remove(
     whose: Callable[[Path], Path], tmp_path: Path
@@ -149,6 +150,7 @@ def test_a_pipe_without_a_reader_is_refused_and_half_a_content_never_sent(tmp_pa
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the system's folder of open files")
+@pytest.mark.wide_at("a file *")
 @pytest.mark.parametrize("how", ["a pipe", "a file that is appended to"])
 def test_what_the_process_has_open_is_written_into(how: str, tmp_path: Path) -> None:
     code = (

@@ -125,6 +125,14 @@ def test_equal_seeds_give_equal_rollouts_and_copies_go_on(setting: Setting) -> N
 
 
 @each
+@pytest.mark.wide_at(
+    "Disabled-Linear-v0-d*",
+    "SameStep-Linear-v0-[dis]*",
+    "Disabled-*=*sample",
+    "Disabled-Assortment-v0-*",
+    "SameStep-SparseLinear-*",
+    "Disabled-Classification-v0-s*",
+)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_vectors_of_equal_seeds_are_equal(setting: Setting, mode: AutoresetMode) -> None:
     """Gymnasium's own vector, and ours, over the ends of episodes."""

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from privbandit_agents.base.arms import ArmModels, in_blocks
+from privbandit_agents.base.arms import ArmModels
 from privbandit_agents.base.guarantee import RECORD, SAME, Guarantee
+from privbandit_agents.base.rows import keep_pages
 from privbandit_agents.base.settings import Budget, Count, HalfOpen01, LateSettings, Open01, PrivateSettings
 from privbandit_agents.base.shuffling import ShuffleAgent, Shuffler
 from privbandit_agents.base.spaces import Action, Array, Feedback, arms_or_context
@@ -72,6 +73,7 @@ class ShuffleBatches(ArmModels, ShuffleAgent[B]):
         super().begin()
         config, self.dim, self.users = self.config, self.width, 0
         self.size = self.models * packed_size(self.dim)
+        keep_pages(self.size)
         self.shuffler, self.cost = Shuffler(2 * self.size), approximate(config.epsilon, config.delta)
         self.ledger = Ledger(config.epsilon, config.delta)
         sums = self.coins(self.farthest)
@@ -82,7 +84,7 @@ class ShuffleBatches(ArmModels, ShuffleAgent[B]):
             neighbours=SAME,
             protects=PROTECTS,
             reference=self.proof,
-            arithmetic="exact" if sums.one_by_one else "real",
+            arithmetic="exact" if sums.exact else "real",
         )
         sums.messages(self.batch_size)  # refuses what cannot be counted, before anybody comes
         self.scorer = np.zeros((self.dim, self.models * (self.dim + 1)))
@@ -138,8 +140,7 @@ class ShuffleBatches(ArmModels, ShuffleAgent[B]):
 
     def randomize(self, context: Array, action: Action, feedback: Feedback) -> Array:
         features, learned, models = self.regressed(*self.records_of(context, action, feedback))
-        packed = in_blocks(self.packed(features, learned, models), models, self.models)
-        return self.sums.randomize(packed, self.batch_size, self.rng)
+        return self.sums.randomize(self.packed(features, learned, models), self.batch_size, self.rng, models)
 
     def absorb(self, bag: Array, users: int) -> None:
         sums = self.sums
@@ -149,6 +150,6 @@ class ShuffleBatches(ArmModels, ShuffleAgent[B]):
 
 @lru_cache(maxsize=64)
 def protocol(epsilon: float, delta: float, size: int, moved: float, honest: float, noise: str) -> CoinSums:
-    """Return the protocol that sums vectors of ``size`` numbers; every coin is tossed if they are few enough."""
+    """Return the protocol that sums vectors of ``size`` numbers; by secure noise only if heads have their exact law."""
     sums = CoinSums.from_epsilon(epsilon, delta, size, moved, honest)
-    return dataclasses.replace(sums, noise=noise) if sums.one_by_one else sums
+    return dataclasses.replace(sums, noise=noise) if sums.exact else sums

@@ -313,13 +313,13 @@ AGENTS: dict[str, Entry] = {
         "shuffle.shuffle_linucb:ShuffleLinUCB",
         "LinUCB by shuffled bits (Chowdhury and Zhou 2022)",
         CONTEXTS,
-        Promised("shuffle", "real", secure=True),
+        Promised("shuffle", "exact", secure=True),
     ),
     "shuffle-glm": ours(
         "shuffle.shuffle_glm:ShuffleGLM",
         "logistic models by shuffled bits (after Sarmasarkar 2026)",
         CONTEXTS,
-        Promised("shuffle", "real", secure=True),
+        Promised("shuffle", "exact", secure=True),
     ),
     "jdp-linucb": ours(
         "joint.linear.jdp_linucb:JDPLinUCB",

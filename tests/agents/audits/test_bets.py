@@ -114,6 +114,7 @@ def test_a_quarter_more_is_refuted_and_the_claim_itself_is_not(name: str) -> Non
     assert honest.bound > (0.7 * honest.claim.level if honest.claim.level else -1)
 
 
+@pytest.mark.wide
 def test_canaries_with_laplace_noise_show_95_hundredths_of_epsilon_in_2000_runs() -> None:
     """In the median of 15 audits at 99.9 %, none of which shows more than there is."""
     game = game_of("Laplace canaries", 1.0)
@@ -190,6 +191,7 @@ def test_a_bound_holds_for_runs_that_depend_on_what_was_before() -> None:
 CLAIMS = st.sampled_from([Claim(1.0), Claim(0.5, 0.01), Claim(1.0, 1e-5, 0.1)])
 
 
+@pytest.mark.wide
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.001, 0.5), CLAIMS)
 def test_less_is_shown_at_a_smaller_error_and_by_worse_guesses(seed: int, alpha: float, claim: Claim) -> None:

@@ -55,6 +55,7 @@ def test_table_picture_and_numbers_say_the_power(
     assert numbers["refuted"] is False and numbers["claim"]["epsilon"] == 1.0 and numbers["runs"] == 3000
 
 
+@pytest.mark.wide_at("options0", "options1")
 @pytest.mark.parametrize("options", [["--no-power"], ["--calibration", "published"]])
 def test_what_is_refuted_or_not_asked_for_has_no_power(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -72,6 +73,7 @@ def test_a_picture_is_to_be_had_for_print(tmp_path: Path, capsys: pytest.Capture
     assert code == 0 and heads == {"png": b"\x89PNG\r", "pdf": b"%PDF-", "svg": b"<?xml"}
 
 
+@pytest.mark.wide_at("arguments2-*")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -154,6 +156,7 @@ def test_an_agent_of_a_file_has_its_pictures_in_the_folder(tmp_path: Path, capsy
     }
 
 
+@pytest.mark.wide
 def test_an_audit_of_a_mechanism_imports_no_agent(tmp_path: Path) -> None:
     code = (
         "import sys; from privbandit_agents.audits.registry import games; games('laplace', 1.0); "

@@ -30,7 +30,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     AGENTS.update(before)
 
 
-@pytest.mark.wide_at("Curator", "Listed", "Mapped", "Named", "Ragged", "Texts", "Turns")
+@pytest.mark.wide_at("Objects", "Curator", "Listed", "Mapped", "Named", "Ragged", "Texts", "Turns")
 @pytest.mark.parametrize("name", PASSING)
 def test_an_honest_stranger_passes_every_check(name: str) -> None:
     with warnings.catch_warnings():
@@ -46,6 +46,7 @@ def test_an_honest_stranger_is_not_refuted(name: str) -> None:
         assert not audit(game, game.runs, np.random.default_rng(2), 1 - 0.001 / 4).refuted
 
 
+@pytest.mark.wide
 def test_who_draws_from_the_devices_generator_is_told_the_line() -> None:
     with pytest.raises(AssertionError, match=r"write self\.rng_choices = self\.rng\.spawn\(1\)\[0\] in begin\(\)"):
         check_agent("honest:Drawn", LINEAR, 120)

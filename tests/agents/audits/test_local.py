@@ -43,6 +43,7 @@ def test_the_stronger_game_has_the_scene_that_was_chosen() -> None:
     assert stronger.scene.agent.config.epsilon == 1.25 and game.scene.agent.config.epsilon == 1.0
 
 
+@pytest.mark.wide
 def test_a_game_of_another_one_has_other_values_and_no_further_games(monkeypatch: pytest.MonkeyPatch) -> None:
     first, windows = FirstRelease, find("sw-jdp-linucb").audit
     assert (first.part, first.times, first.delta, first.besides) == ("first release", 1, JointGame.delta, ())

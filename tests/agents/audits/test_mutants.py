@@ -174,7 +174,7 @@ def test_a_leak_in_one_part_of_a_report_is_refuted(patch: Patch, name: str, monk
     assert audit(game(name, 1.0), RUNS, np.random.default_rng(0), confidence=0.999).refuted
 
 
-@pytest.mark.wide_at("sums_of_two-pglm-*")
+@pytest.mark.wide_at("loud_[sl]*", "sums_of_two-pglm-*")
 @pytest.mark.parametrize(
     ("patch", "name", "env", "message"),
     [
@@ -301,7 +301,7 @@ def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.modules.pop("strangers", None)
 
 
-@pytest.mark.wide_at("1.25-*-voter", "10.0-*", "-1.0-*", "1.0-*")
+@pytest.mark.wide_at("1.25-True-moments", "1.25-*-voter", "10.0-*", "-1.0-*", "1.0-*")
 @pytest.mark.usefixtures("strangers")
 @pytest.mark.parametrize("name", ["voter", "moments"])
 @pytest.mark.parametrize(("times", "caught"), [(1.0, False), (1.25, True), (10.0, True), (-1.0, True)])

@@ -184,6 +184,7 @@ def test_a_file_with_agent_and_game_is_audited_from_its_folder(tmp_path: Path) -
     assert "the vote of one user" in ended.stdout and (tmp_path / "runs/audit/outsider-own-game-correct.png").exists()
 
 
+@pytest.mark.wide_at("text4-*")
 @pytest.mark.parametrize(
     ("text", "arguments", "code", "said"),
     [

@@ -100,6 +100,7 @@ def test_an_agent_that_counts_more_visits_than_one_fails(
             check_people(name, "privbandit/Linear-v0", 180, {})
 
 
+@pytest.mark.wide_at("JDPLinUCB-*")
 @pytest.mark.parametrize(("kind", "mixin"), [(JDPLinUCB, ForgetsState), (LDPGreedy, Forgets)])
 def test_an_agent_that_forgets_who_came_fails_its_check(
     kind: type[Any], mixin: type[Any], monkeypatch: pytest.MonkeyPatch

@@ -100,6 +100,7 @@ def test_a_false_promise_is_refuted(fault: str) -> None:
     assert refuted(fault)
 
 
+@pytest.mark.wide
 def test_the_honest_agent_passes_every_check() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSeen)

@@ -35,7 +35,16 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.wide_at(
-    "fixed-jdp-linucb", "fixed-ldp-*", "fixed-shuffle-glm", "growing-*", "delayed-*", "*-jdp-smooth", "*-adap-klucb"
+    "lost-ldp-ucb",
+    "fixed-*",
+    "lost-jdp-linucb",
+    "fixed-jdp-linucb",
+    "fixed-ldp-*",
+    "fixed-shuffle-glm",
+    "growing-*",
+    "delayed-*",
+    "*-jdp-smooth",
+    "*-adap-klucb",
 )
 @pytest.mark.filterwarnings("ignore:the replay of")
 def test_exact_losses_are_within_the_promise_in_every_regime(law: str, name: str) -> None:

@@ -58,7 +58,7 @@ def served(agent: Any, env: Any, users: int = 250, step: int = 10) -> Any:
     return np.concatenate(actions)
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "world"), PLAYERS)
 def test_every_agent_serves_the_active_arms_alone_or_refuses(name: str, world: str, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_every_agent_serves_the_active_arms_alone_or_refuses(name: str, world: s
     assert (law[:, [0, *range(4, law.shape[1])]] == 0).all() and np.allclose(law.sum(axis=1), 1)
 
 
-@pytest.mark.wide_at("greedy-clicks", "linucb-linear")
+@pytest.mark.wide_at("linucb-bandit", "ldp-linucb-*", "linucb-clicks", "greedy-clicks", "linucb-linear")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("name", "world"),
@@ -128,7 +128,7 @@ def test_a_new_arm_waits_for_a_short_batch(tmp_path: Path) -> None:
         assert ends == [3000 + first, 3000 + first + -(-first // 2)]
 
 
-@pytest.mark.wide_at("clicks-JDPLinUCB", "linear-JDPGLM")
+@pytest.mark.wide_at("linear-JDPLinUCB", "clicks-JDPLinUCB", "linear-JDPGLM")
 @pytest.mark.parametrize("kind", [JDPLinUCB, JDPGLM])
 @pytest.mark.parametrize("world", ["linear", "clicks"])
 def test_arms_that_come_and_go_cost_nothing_beyond_the_promise(kind: type[Any], world: str) -> None:

@@ -218,6 +218,7 @@ def test_what_visits_are_worth() -> None:
     assert make("jdp-linucb", world(), seed=0, people=9).guarantee.for_visits(43, True) == 1
 
 
+@pytest.mark.wide_at("300-jdp-linucb")
 @pytest.mark.parametrize("name", ["jdp-linucb", "prec-ts"])
 @pytest.mark.parametrize("people", [12, 300])
 def test_a_run_goes_on_from_a_snapshot(name: str, people: int, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ WORLDS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.wide_at("*-1.0", "*Classification-v0-0.01")
 @pytest.mark.parametrize("available", [1.0, 0.5, 0.01])
 @pytest.mark.parametrize("world", WORLDS[:2], ids=lambda world: world["id"])
 def test_masked_users_are_those_of_the_world_without_masks(world: dict[str, Any], available: float) -> None:
@@ -144,7 +145,7 @@ LONG = {("kernel-ldp", 1), ("histogram", 1)}
 CASES = [pytest.param(*case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.wide_at("sw-*-1", "lpct-[pr]-1", "lpdt-1")
 @pytest.mark.parametrize(("name", "place"), CASES)
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.guarantee.UnprovenCalibration")

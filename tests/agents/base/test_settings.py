@@ -71,7 +71,7 @@ def run(name: str, users: int, **settings: Any) -> int:
     return len(writer.notes) if isinstance(agent, CentralAgent) else users
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.wide_at("kernel-ldp", "dpmnl")
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_agent_runs_at_the_ends_of_its_budgets(name: str) -> None:

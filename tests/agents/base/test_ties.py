@@ -81,6 +81,7 @@ def uniform(counts: Any, chance: float = 1e-6) -> bool:
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("smooth-ldp-*")
 @pytest.mark.parametrize("users", [120, pytest.param(10_000, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(("name", "world"), CASES)
 def test_first_choices_are_uniform_in_blocks_and_one_by_one(name: str, world: str, users: int) -> None:

@@ -64,7 +64,7 @@ PAIRS = [(name, world) for world, env in MADE.items() for name in PRIVATE if can
 FIRST = {name: world for name, world in reversed(PAIRS)}
 
 
-@pytest.mark.every_agent
+@pytest.mark.few_agents
 @pytest.mark.wide_at("kernel-ldp-*")
 @pytest.mark.parametrize(
     ("name", "world", "years", "dollars"),
@@ -88,6 +88,7 @@ def test_regrets_are_those_of_the_world_in_the_unit_ball(name: str, world: str, 
     assert years != 64 or np.array_equal(regrets[1] / dollars, regrets[0])
 
 
+@pytest.mark.wide_at("smooth-*")
 @pytest.mark.parametrize(
     ("name", "world", "sentence"),
     [

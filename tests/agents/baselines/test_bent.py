@@ -106,6 +106,7 @@ def test_a_network_without_room_learns_on_in_its_last_layer() -> None:
     assert not np.array_equal(agent.regression.matrices, theta)
 
 
+@pytest.mark.wide_at("neural-*")
 @pytest.mark.parametrize(("name", "share"), [("kernel-ucb", 0.25), ("neural-linear", 0.5)])
 def test_they_learn_what_linucb_cannot(name: str, share: float) -> None:
     """Of 3000 users of Smooth-v0 linucb loses about 240."""

@@ -93,7 +93,7 @@ def test_default_exploration_depends_on_the_number_of_labels() -> None:
     assert unit_square([[0.1]], [0], n_labels=3).exploration == 0.05
 
 
-@pytest.mark.wide_at("digits")
+@pytest.mark.wide_at("wine", "digits")
 @pytest.mark.parametrize("source", ["lpct-synthetic", "digits", "wine"])
 def test_blocks_and_steps_give_the_same_run(source: str) -> None:
     runs = []

@@ -27,7 +27,7 @@ def contexts(n: int) -> Any:
     return x
 
 
-@pytest.mark.wide_at("kwargs0-ts-mnl", "kwargs[12]-*")
+@pytest.mark.wide_at("*-ucb-mnl", "kwargs0-ts-mnl", "kwargs[12]-*")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kwargs", [{"features": "gaussian"}, {"features": "unit"}, {"revenues": "random"}])
 def test_they_pay_little_more_than_their_exploration(name: str, kwargs: dict[str, Any]) -> None:

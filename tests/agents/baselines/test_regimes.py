@@ -50,7 +50,17 @@ def regret(world: str, name: str, law: tuple[tuple[str, Any], ...], seeds: int, 
     ],
 )
 @pytest.mark.parametrize("law", [BATCH, FIXED])
-@pytest.mark.wide_at("law0-arms-linucb-*", "law1-*", "*-ldp-ucb-*", "*-regcb-*", "*-ucb1-*")
+@pytest.mark.wide_at(
+    "*-linucb-None-*",
+    "*-adap-klucb-*",
+    "*-dp-se-*",
+    "*-jdp-linucb-*",
+    "law0-arms-linucb-*",
+    "law1-*",
+    "*-ldp-ucb-*",
+    "*-regcb-*",
+    "*-ucb1-*",
+)
 def test_a_batch_costs_what_uniform_play_over_the_first_one_does(
     law: dict[str, Any], world: str, name: str, epsilon: float | None, most: float
 ) -> None:
@@ -68,7 +78,7 @@ def test_no_batch_costs_more_than_half_as_much_again_as_it_must(name: str, size:
     assert regret(world, name, law, 6) <= 1.5 * floor
 
 
-@pytest.mark.wide_at("jdp-linucb")
+@pytest.mark.wide_at("jdp-glm", "jdp-linucb")
 @pytest.mark.parametrize("name", ["jdp-glm", "jdp-linucb"])
 def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     def played(told: dict[str, Any], seed: int) -> float:
@@ -79,7 +89,7 @@ def test_a_curator_who_was_told_of_batches_loses_less(name: str) -> None:
     assert told < 0.97 * untold
 
 
-@pytest.mark.wide_at("sw-linucb-arms", "sw-linucb-linear", "regcb-arms", "linucb-arms", "regcb-clicks")
+@pytest.mark.wide_at("linucb-*", "sw-linucb-arms", "sw-linucb-linear", "regcb-arms", "linucb-arms", "regcb-clicks")
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["linucb", "regcb", "sw-linucb"])
 def test_widths_count_whoever_was_served(world: str, name: str) -> None:
@@ -114,7 +124,7 @@ def test_after_a_batch_widths_are_those_of_the_regression(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["linucb", "ucb1", "ldp-ucb", "adap-klucb", "dp-se", "jdp-glm"])
 @pytest.mark.parametrize("law", LATE)
-@pytest.mark.wide_at("law1-*", "law2-*")
+@pytest.mark.wide_at("law0-ldp-ucb", "law1-*", "law2-*")
 def test_a_saved_agent_goes_on_in_its_regime(name: str, law: dict[str, Any], tmp_path: Any) -> None:
     world = "arms" if name not in ("linucb", "jdp-glm") else "clicks"
     env = gym.make(**WORLDS[world], horizon=4000, feedback=law)
@@ -188,7 +198,15 @@ CHECKS = (check_actions, check_budgets, check_frozen, check_hostile_records, che
 @pytest.mark.parametrize("name", PREPARED)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("law", [{"mean": 20, "law": "batch"}, {"mean": 9, "law": "fixed"}, {"mean": 9}])
-@pytest.mark.wide_at("law[12]-*", "*-check_[abhs]*")
+@pytest.mark.wide_at(
+    "law0-check_resume-jdp-glm",
+    "law0-check_local-*",
+    "law0-check_resume-ldp-clicks",
+    "law0-check_resume-reward-*",
+    "law0-check_*-sw-linucb",
+    "law[12]-*",
+    "*-check_[abhs]*",
+)
 def test_who_was_told_of_a_regime_conforms_as_others_do(law: dict[str, Any], check: Any, name: str) -> None:
     if check is check_hostile_records and AGENTS[name].notion == "none":
         pytest.skip("without privacy whoever is served counts in others' widths")

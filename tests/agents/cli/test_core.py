@@ -82,6 +82,7 @@ def test_the_core_lists_and_shows(python: Run, tmp_path: Path, monkeypatch: pyte
     assert "optimism" in said[5] and "lplr" in said[6] and "n_arms" in said[7]
 
 
+@pytest.mark.wide
 def test_what_the_core_cannot_do_is_one_sentence(python: Run, tmp_path: Path) -> None:
     done = alone(python, tmp_path, [command.split() for command in REFUSED])
     said = done.stderr.split("code 2\n")

@@ -80,7 +80,7 @@ def test_options_of_one_name_mean_one_thing() -> None:
     assert list(VERBS)[:3] == ["list", "show", "run"] and list(VERBS)[-1] == "data"
 
 
-@pytest.mark.wide_at("names1", "names4")
+@pytest.mark.wide_at("names0", "names1", "names4")
 @pytest.mark.parametrize("names", [list(ENV_IDS), list(AGENTS)[:12], ["grr", "private-cov"], ["rice"], ["demo"]])
 def test_every_page_fits(names: list[str]) -> None:
     for name in names:

@@ -185,6 +185,7 @@ main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
+@pytest.mark.wide_at("15-4")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 4)])
 def test_a_command_is_never_silent_and_keeps_its_code_while_python_ends(number: signal.Signals, code: int) -> None:
     """A signal that comes when all is done changes nothing; stderr is no terminal here."""
@@ -195,6 +196,7 @@ def test_a_command_is_never_silent_and_keeps_its_code_while_python_ends(number: 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are different elsewhere")
+@pytest.mark.wide_at("rich")
 @pytest.mark.parametrize("module", ["gymnasium", "rich"])
 def test_ctrl_c_while_modules_are_imported_is_one_word(module: str, tmp_path: Path) -> None:
     """A stand-in for the module interrupts its own import, in the package's first imports and in the command's."""
@@ -206,6 +208,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_word(module: str, tmp_path: Pa
     assert done.returncode in STOPPED and but_at_work(done.stderr) == "stopped.\n"
 
 
+@pytest.mark.wide_at("command1-1")
 @pytest.mark.parametrize(("command", "code"), [(AUDIT, 4), (REFUTED, 1)])
 def test_an_audit_tells_its_verdict_though_its_picture_cannot_be_written(
     command: list[str], code: int, tmp_path: Path
@@ -218,6 +221,7 @@ def test_an_audit_tells_its_verdict_though_its_picture_cannot_be_written(
     assert "Traceback" not in shown.stderr and "picture:" not in shown.stdout
 
 
+@pytest.mark.wide
 def test_an_audit_into_no_folder_at_all_tells_its_verdict(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     shown = invoke(*AUDIT, "--out", str(tmp_path / "file" / "x"))

@@ -62,6 +62,7 @@ def test_a_guest_plays_at_the_budgets_of_the_others_and_is_drawn_beside_them(fol
     assert study.measures == plain.measures  # statements are about the paper's agents, as without a guest
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("own_worlds")
 def test_the_command_runs_the_guest_and_keeps_the_paper_s_folder_apart(folder: Path) -> None:
     shown = invoke("reproduce", "own.yaml", "--agent", "guest_of_tests.py:Mine", "--jobs", "1")

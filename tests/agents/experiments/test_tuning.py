@@ -101,6 +101,7 @@ def test_a_tuning_that_cannot_write_says_so_and_goes_on(
     assert "tuned.json has all trials" not in out
 
 
+@pytest.mark.wide_at("engine1")
 @pytest.mark.parametrize("engine", [None, Engine(alone=True)])
 def test_a_killed_tuning_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine | None

@@ -96,7 +96,18 @@ def world(name: str, horizon: int) -> str:
     return next(env_id for env_id in WORLDS if can_play(name, gym.make(env_id, horizon=horizon)))
 
 
-@pytest.mark.wide_at("dpmnl-approx--1", "fliphat-basic-1", "adap-klucb-2.0-True-1", "newton-mnl-3-1", "dp-dqn-1-1")
+@pytest.mark.wide_at(
+    "dpmnl--1",
+    "adap-klucb--1",
+    "jdp-linucb-7-*",
+    "jdp-linucb-tree-*",
+    "dp-dqn-3-*",
+    "dpmnl-approx--1",
+    "fliphat-basic-1",
+    "adap-klucb-2.0-True-1",
+    "newton-mnl-3-1",
+    "dp-dqn-1-1",
+)
 @pytest.mark.parametrize("every", [1, pytest.param(2, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=IDS)
 def test_no_more_is_lost_than_the_ledger_says(

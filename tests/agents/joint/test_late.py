@@ -55,7 +55,7 @@ CASES += [(name, law) for name in WORLDS for law in BATCHES]
 
 @pytest.mark.parametrize(("name", "law"), CASES)
 @pytest.mark.parametrize("target", [0, 37])
-@pytest.mark.wide_at("37-*-law[3-9]", "37-*-law1?")
+@pytest.mark.wide_at("0-newton-mnl-law1?", "37-*", "0-sw-jdp-linucb-law[0-7]", "37-*-law[3-9]", "37-*-law1?")
 def test_a_late_record_costs_no_more_than_is_promised(name: str, law: Delay, target: int) -> None:
     writer = Writer()
     seen, agent = served(name, target, False, writer, law)
@@ -78,7 +78,15 @@ TOLD += [(name, law) for name in RUNS for law in (*BATCHES, Delay(20), Delay(15,
 
 
 @pytest.mark.parametrize(("name", "law"), TOLD)
-@pytest.mark.wide_at("adap-klucb-law1[67]", "*jdp-linucb-law[1-5]", "jdp-glm-law[78]", "reward-dp-linucb-*", "dp-se-*")
+@pytest.mark.wide_at(
+    "jdp-linucb-*",
+    "adap-klucb-law1[23]",
+    "adap-klucb-law1[67]",
+    "*jdp-linucb-law[1-5]",
+    "jdp-glm-law[78]",
+    "reward-dp-linucb-*",
+    "dp-se-*",
+)
 def test_a_promise_about_feedback_changes_no_price(name: str, law: Delay) -> None:
     """Whatever the curator is told of delays: of records that come at once it says no more than it promises."""
     world = "privbandit/Bandit-v0" if name in RUNS else "privbandit/Linear-v0"

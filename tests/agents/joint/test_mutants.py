@@ -371,6 +371,17 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, str, Any, str]] = [
 
 
 @pytest.mark.wide_at(
+    "last_user_kept_*",
+    "sums_that_stay_*",
+    "no_noise_now_*",
+    "no_clipping_of_gradients-*",
+    "purchases_of_the_user_before-*",
+    "no_noise_from_the_sixth_batch_on-*",
+    "no_clipping_of_moments-*",
+    "hessians_without_noise-*",
+    "two_terms_for_a_user-*",
+    "less_noise_in_the_counter-*",
+    "rewards_of_the_user_before-*",
     "*-dpmnl-*",
     "*-private-pursuit-*",
     "the_window_before_*",

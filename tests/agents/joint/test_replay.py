@@ -166,7 +166,7 @@ def test_settings_are_replayed(config: dict[str, Any]) -> None:
     check_noise("jdp-linucb", LINEAR, 60, config)
 
 
-@pytest.mark.wide_at("config0", "config2")
+@pytest.mark.wide_at("config1", "config0", "config2")
 @pytest.mark.parametrize("config", [{"composition": "basic"}, {"rho": 0.1}, {"M": 3, "s": 2}])
 def test_peelings_are_replayed(config: dict[str, Any]) -> None:
     check_replay("fliphat", LINEAR, 60, config)

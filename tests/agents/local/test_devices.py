@@ -24,6 +24,7 @@ def world(name: str, users: int) -> Any:
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("lplr-settings20", "kernel-ldp-*")
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_exact_is_what_every_randomizer_of_a_run_is(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -54,7 +54,7 @@ def served(agent: Any, env: Any, users: int) -> None:
 
 
 @pytest.mark.every_agent
-@pytest.mark.wide_at("psgd-*", "smooth-*", "lpct-?")
+@pytest.mark.wide_at("lplr", "kernel-ldp", "ldp-mnl", "prec-ts", "psgd-*", "smooth-*", "lpct-?")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_goes_on_whatever_line_is_interrupted(name: str) -> None:
     env: Any = next(env for env in (gym.make(one, horizon=9000).unwrapped for one in WORLDS) if can_play(name, env))
@@ -90,6 +90,7 @@ def test_a_server_goes_on_whatever_line_is_interrupted(name: str) -> None:
         assert agent.ledger.releases == sum(drawn), "a report was drawn that is not in the ledger, or the other way"
 
 
+@pytest.mark.wide_at("prec-ts")
 @pytest.mark.parametrize("name", ["ldp-ucb", "ldp-clicks", "prec-ts", "ldp-lasso", "ldp-greedy"])
 def test_an_interrupted_lesson_is_followed_by_a_run_with_users(name: str) -> None:
     env: Any = next(env for env in (gym.make(one, horizon=9000).unwrapped for one in WORLDS) if can_play(name, env))

@@ -91,9 +91,9 @@ def test_the_threshold_is_chosen_for_the_least_error() -> None:
 
 def test_the_model_of_earlier_users_leaves_dr_unbiased_and_shortens_it() -> None:
     rng = np.random.default_rng(2)
-    found = [(dr(one, policy), ips(one, policy)) for one in (drawn(500, rng, shift=3.0) for _ in range(150))]
+    found = [(dr(one, policy), ips(one, policy)) for one in (drawn(500, rng, shift=3.0) for _ in range(60))]
     values = np.array([one.value for one, _ in found])
-    assert np.abs(values.mean() - TRUTH - 3) < 4 * values.std() / np.sqrt(150)
+    assert np.abs(values.mean() - TRUTH - 3) < 4 * values.std() / np.sqrt(60)
     assert np.mean([a.error / b.error for a, b in found]) < 0.6
 
 

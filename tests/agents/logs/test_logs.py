@@ -22,7 +22,7 @@ def world() -> Any:
     return gym.make("privbandit/Linear-v0", **SMALL).unwrapped
 
 
-@pytest.mark.wide_at("lints")
+@pytest.mark.wide_at("linucb", "ldp-greedy", "lints")
 @pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "ldp-greedy", "lints", "explore-jdp-linucb"])
 def test_a_logged_run_is_the_run_of_play(name: str) -> None:
     env = world()
@@ -34,6 +34,7 @@ def test_a_logged_run_is_the_run_of_play(name: str) -> None:
     assert np.array_equal(agents[0].select_action(probe), agents[1].select_action(probe))
 
 
+@pytest.mark.wide_at("lints")
 @pytest.mark.parametrize("name", ["linucb", "jdp-linucb", "explore-linucb", "uniform", "epsilon-greedy", "lints"])
 def test_probabilities_are_the_frequencies_of_actions(name: str) -> None:
     env = world()
@@ -144,6 +145,7 @@ CHECKS: list[tuple[Check, str]] = [
 ]
 
 
+@pytest.mark.wide_at("check_keys-*-ldp-greedy", "check_local-*")
 @pytest.mark.parametrize(("check", "name"), CHECKS, ids=lambda case: getattr(case, "__name__", str(case)))
 def test_an_agent_that_explores_conforms(check: Check, name: str) -> None:
     check(name, "privbandit/Linear-v0", 100, {"share": 0.3})
@@ -160,6 +162,7 @@ def test_exploring_keeps_kind_guarantee_and_ledger() -> None:
     assert np.allclose(law[np.arange(40), own.select_action(probe)], 0.75 + 0.25 / 4), "one state, two ways to choose"
 
 
+@pytest.mark.wide_at("parquet")
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
 def test_a_flipped_bit_is_never_read_as_another_log(
     tmp_path: Path, ending: str, capfd: pytest.CaptureFixture[str]

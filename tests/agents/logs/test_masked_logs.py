@@ -93,6 +93,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.wide_at("squarecb-given4-*", "regcb-given6-*", "lints-*")
 @pytest.mark.parametrize(("name", "given", "config"), CASES)
 def test_probabilities_are_the_frequencies_among_the_arms_that_are_present(
     name: str, given: dict[str, Any], config: dict[str, Any]
@@ -220,7 +221,9 @@ def test_wrong_masks_are_one_sentence(case: str) -> None:
     assert len(str(told.value)) < 250 and str(told.value).count("\n") == 0
 
 
-@pytest.mark.wide_at("lints-given8-*")
+@pytest.mark.wide_at(
+    "regcb-given6-*", "explore-squarecb-*", "squarecb-given4-*", "greedy-*", "explore-ldp-*", "lints-given8-*"
+)
 @pytest.mark.parametrize(
     ("name", "given", "config"), [*CASES, ("greedy", LABELS, {}), ("explore-squarecb", LABELS, {})]
 )

@@ -345,6 +345,7 @@ def test_a_notion_without_an_agent_for_the_log_is_left_out_with_a_reason(
         cost(made_log(n=500), [1.0], ["local"], out=tmp_path, seeds=2, always=True)
 
 
+@pytest.mark.wide_at("0.0")
 @pytest.mark.parametrize("clicks", [0.5, 0.0])
 def test_arms_that_are_alike_have_no_gain_that_is_shown(tmp_path: Path, clicks: float) -> None:
     rng = default_rng(5)
@@ -390,6 +391,7 @@ def test_a_model_that_clicks_refute_is_found_and_named() -> None:
     assert off[0].policy == "arm dead00 alone"
 
 
+@pytest.mark.wide_at("1.0")
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_a_true_model_alarms_seldom_where_an_arm_is_rare_for_some_and_wrong_propensities_do(power: float) -> None:
     """Arm 0 has .005 to .9 by kind of user: of 40 rows none may show it to some; square roots are seen in 3000 rows."""
@@ -407,8 +409,8 @@ def test_a_true_model_alarms_seldom_where_an_arm_is_rare_for_some_and_wrong_prop
 
 
 def test_no_order_of_the_rows_makes_another_world() -> None:
-    log = made_log(n=400)
-    order = default_rng(0).permutation(400)
+    log = made_log(n=200)
+    order = default_rng(0).permutation(200)
     again = Log(**{name: array[order] for name, array in log.arrays.items()}, about=log.about)
     one, other = simulator(log, "logistic"), simulator(again, "logistic")
     assert np.abs(one.means[order] - other.means).max() < 1e-6
@@ -460,6 +462,7 @@ def test_a_drawn_world_pays_what_its_model_says(kind: str) -> None:
     assert served.feedback.min() >= 0 and served.feedback.max() <= 1
 
 
+@pytest.mark.wide
 def test_a_world_made_of_a_log_says_who_comes(tmp_path: Path) -> None:
     table = rows(600)
     for roles, persons in ((ROLES, table["who"]), ({**ROLES, "person": None}, np.arange(600))):

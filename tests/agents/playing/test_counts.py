@@ -75,6 +75,7 @@ def test_regret_has_the_law_of_the_step_path(name: str) -> None:
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("prec-ts", "input-*", "ldp-linucb")
 @pytest.mark.parametrize("name", [name for name in counting() if name != "uniform"])
 def test_the_ledger_knows_all_users(name: str) -> None:
     env = environment()
@@ -166,6 +167,7 @@ def test_experiments_read_errors_of_predictions(tmp_path: Path) -> None:
         Reading(cell, "mse", np.array([9.0])).read(by_cell(frame_of([run_job(plain, Desk(tmp_path))])))
 
 
+@pytest.mark.wide_at("None")
 @pytest.mark.parametrize("checkpoints", [None, [1, 700, 900, 5000, 12_345, 60_000]])
 def test_reports_that_wait_for_the_next_change_are_those_of_every_checkpoint(checkpoints: Any) -> None:
     """Without noise, where both ways are the same sums."""

@@ -45,6 +45,7 @@ def predicted(agent: Any, name: str) -> Any:
     return [] if told is None else told.tolist()
 
 
+@pytest.mark.wide_at("0.3-adap-klucb", "0.3-ldp-ucb")
 @pytest.mark.parametrize(("version", "name"), SAVED)
 def test_a_former_agent_predicts_as_it_did_and_goes_on(version: str, name: str) -> None:
     agent: Any = load(FILES / version / f"{name}.npz", world(name))

@@ -58,7 +58,9 @@ def same(first: Any, second: Any, fast: Any, slow: Any) -> bool:
     return curves and matrices and fast.rng.random() == slow.rng.random()
 
 
-@pytest.mark.wide_at("greedy-*", "epsilon-greedy-*")
+@pytest.mark.wide_at(
+    "squarecb-*", "lints-one arm", "linucb-many features", "regcb-many features", "greedy-*", "epsilon-greedy-*"
+)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_serving_in_order_is_the_step_loop_bit_for_bit(name: str, world: str) -> None:
@@ -103,7 +105,7 @@ class Spoilt(ArmProblem):
         return shown
 
 
-@pytest.mark.wide_at("kernel-ldp-*")
+@pytest.mark.wide_at("lpct-labels", "tree-all-labels", "ldp-linucb-arms", "kernel-ldp-*")
 @pytest.mark.filterwarnings("ignore::privbandit_agents.base.records.IgnoredRecord", "ignore:.*declare public bounds")
 @pytest.mark.parametrize(
     ("name", "family"),

@@ -35,7 +35,7 @@ def same(env_id: str, name: str, env_kwargs: Any, config: Any, seeds: Any = SEED
     return len(equal) == len(seeds) and all(equal)
 
 
-@pytest.mark.wide_at("greedy-*")
+@pytest.mark.wide_at("lints-changes", "epsilon-greedy-*context", "linucb-arms", "lints-arms", "greedy-*")
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_many_seeds_are_single_runs_bit_for_bit(name: str, world: str) -> None:

@@ -71,6 +71,7 @@ def test_a_loaded_private_agent_has_no_old_key(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.every_agent
+@pytest.mark.wide_at("smooth-ldp", "kernel-ldp", "ldp-mnl")
 @pytest.mark.parametrize("name", LOCAL)
 def test_the_state_of_a_local_agent_has_nothing_of_its_devices(name: str, tmp_path: Path) -> None:
     """Its file is the same whatever the devices drew, and has neither their generator nor one they share."""

@@ -55,7 +55,7 @@ def interrupted(trial: Trial, folder: Path, passed: int) -> None:
         run_trial(trial, folder, cut_at(passed), save_every=1e-9)
 
 
-@pytest.mark.wide_at("ldp-greedy", "dqn", "a2c", "ppo")
+@pytest.mark.wide_at("uniform", "sa-lasso", "ucb-mnl", "jdp-linucb", "ldp-greedy", "dqn", "a2c", "ppo")
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.agent)
 def test_a_run_that_is_cut_off_twice_gives_what_it_would_have_given(trial: Trial, tmp_path: Path) -> None:
     whole = run_trial(trial, tmp_path / "whole").result
@@ -133,6 +133,7 @@ def test_a_snapshot_keeps_the_simulated_devices_apart_from_the_server(tmp_path: 
     assert values["devices"]["rng"]["bit_generator"] == "PCG64" and "rng" not in values["agent"]
 
 
+@pytest.mark.wide_at("truncated", "empty")
 @pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "other code"])
 def test_a_snapshot_that_cannot_be_used_is_not(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = TRIALS[1]

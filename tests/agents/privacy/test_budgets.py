@@ -55,6 +55,7 @@ def test_pure_mechanisms(name: str, budget: float) -> None:
     fits(Ledger(budget), PURE[name](budget), PURE[name](0.01 * budget))
 
 
+@pytest.mark.wide_at("objective-1e-06", "objective-8.0")
 @pytest.mark.parametrize("budget", SMALL_AND_LARGE)
 @pytest.mark.parametrize("name", CONCENTRATED)
 def test_concentrated_mechanisms_and_counters(name: str, budget: float) -> None:

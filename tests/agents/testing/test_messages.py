@@ -228,6 +228,7 @@ def test_whatever_is_raised_has_check_settings_and_way_out(
         check_agent("loud", LINEAR, 40)
 
 
+@pytest.mark.wide
 def test_checks_that_play_with_little_noise_do_not_warn_of_a_small_promise(recwarn: pytest.WarningsRecorder) -> None:
     warnings.simplefilter("always")
     check_agent("ldp-ucb", "privbandit/Bandit-v0", 160)

@@ -101,6 +101,7 @@ PROGRAMS += [
 ]
 
 
+@pytest.mark.wide_at("antigravity", "this", "idlelib.*")
 @pytest.mark.parametrize("module", PROGRAMS)
 def test_data_import_no_program(module: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither results nor saved agents import what is neither ours nor of a package that extends us."""
@@ -198,7 +199,7 @@ CRAFTS: list[Callable[[dict[str, Any], dict[str, Any]], Any]] = [
 ]
 
 
-@pytest.mark.wide_at("*-epsilon-greedy", "*-newton-mnl", "*-lpct")
+@pytest.mark.wide_at("*[02468]-jdp-linucb", "*[13579]-ldp-greedy", "*-epsilon-greedy", "*-newton-mnl", "*-lpct")
 @pytest.mark.parametrize("name", ["jdp-linucb", "ldp-greedy", "epsilon-greedy", "newton-mnl", "lpct"])
 @pytest.mark.parametrize("craft", range(len(CRAFTS)))
 def test_a_crafted_file_is_a_value_error_or_what_it_was(name: str, craft: int, tmp_path: Path) -> None:

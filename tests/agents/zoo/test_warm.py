@@ -20,6 +20,7 @@ def logged(env_id: str, settings: dict[str, Any], seed: int, people: Any = None)
     return replace(log(env, make("uniform", env, seed=99), OLD, seed=seed), people=people)
 
 
+@pytest.mark.wide_at("jdp-linucb")
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_joint_agent_starts_where_the_log_ends(name: str) -> None:
     env_id, settings = WORLDS[name]

@@ -156,6 +156,7 @@ def test_people_alone_move_no_context_and_no_reward(setting: tuple[str, dict[str
     assert np.array_equal(plain.serve(actions).reward, peopled.serve(actions).reward)
 
 
+@pytest.mark.wide_at("zipf")
 @pytest.mark.parametrize("returns", LAWS)
 def test_the_same_people_come_however_they_are_asked_for(returns: str) -> None:
     env = world(LINEAR, **SMALL, people=900, returns=returns)
@@ -190,6 +191,7 @@ def test_people_come_by_the_law_that_is_asked_for() -> None:
     assert env.upcoming_people(100).tolist() == [user % people for user in range(100)]
 
 
+@pytest.mark.wide_at("0.5-Clicks-*", "0.5-Linear-v0-3-4-[shm]*", "0.5-Assortment-v0-6-2-unit")
 @pytest.mark.parametrize("setting", SYNTHETIC, ids=names)
 @pytest.mark.parametrize("spread", [0, 0.5])
 def test_contexts_of_a_person_hang_together(setting: tuple[str, dict[str, Any]], spread: float) -> None:

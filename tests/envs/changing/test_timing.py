@@ -196,6 +196,7 @@ def test_no_delay_is_no_change(agent: str) -> None:
     assert np.array_equal(plain.regret, delayed.regret)
 
 
+@pytest.mark.wide_at("heavy", "fixed")
 @pytest.mark.parametrize("law", ["fixed", "geometric", "heavy", "batch"])
 def test_every_report_comes_once_when_it_is_due(law: str) -> None:
     env = late(Delay(20, law))
@@ -330,7 +331,7 @@ def test_an_environment_is_made_with_a_regime_and_again_from_its_spec() -> None:
     assert regime(late(lambda rng, user: 3)) is None, "a function promises nothing"
 
 
-@pytest.mark.wide_at("lints-more2-law[2-5]")
+@pytest.mark.wide_at("lints-more2-law1", "jdp-linucb-more1-law[34]", "linucb-more0-law[123]", "lints-more2-law[2-5]")
 @pytest.mark.parametrize("law", REGIMES)
 @pytest.mark.parametrize(("name", "more"), [("linucb", {}), ("jdp-linucb", {}), ("lints", {"available": 0.7})])
 def test_users_between_reports_are_served_together_as_one_by_one(

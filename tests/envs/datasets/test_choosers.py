@@ -111,12 +111,14 @@ def test_agents_learn_from_what_a_user_could_have(trips: Any) -> None:
     assert kept.likelihood(problem.theta, 0.0)[0] == pytest.approx(-np.log(own).sum(), rel=1e-9)
 
 
+@pytest.mark.wide_at("ldp-mnl")
 @pytest.mark.parametrize("name", ["greedy-mnl", "newton-mnl", "ldp-mnl"])
 def test_agents_play_it(trips: Any, name: str) -> None:
     env = gym.make("privbandit/Assortment-v0", **trips)
     assert np.isfinite(play(env, make(name, env, seed=0), 400, seed=0).regret[-1])
 
 
+@pytest.mark.wide
 def test_it_is_a_world_like_any_other(trips: Any) -> None:
     check_bandit_env("privbandit/Assortment-v0", **trips | {"horizon": 5000})
 

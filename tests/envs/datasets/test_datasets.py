@@ -203,6 +203,7 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: 
         load(write(tmp_path / "a.csv", "a,b\n" + "1," * 600 + "\n"))
 
 
+@pytest.mark.wide
 def test_a_table_of_many_columns_names_the_nearest_one_alone(tmp_path: Path) -> None:
     names = [f"column{number}" for number in range(100_000)]
     path = write(tmp_path / "wide.csv", ",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")

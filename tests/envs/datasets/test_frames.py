@@ -50,6 +50,7 @@ def repr_of(value: Any) -> str:
 kinds = pytest.mark.parametrize("kind", ["arrays", "csv", "pandas", "polars", "parquet"])
 
 
+@pytest.mark.wide_at("arrays", "parquet", "csv")
 @kinds
 def test_rows_with_labels_are_classification(kind: str, tmp_path: Path) -> None:
     env = from_table(as_kind(ROWS, kind, tmp_path), label="ill", public="open", horizon=200)
@@ -95,6 +96,7 @@ def test_private_rows_do_not_change_how_features_are_scaled() -> None:
     assert np.array_equal(*(env.unwrapped.problem.public_rows[0] for env in pair))  # type: ignore[attr-defined]
 
 
+@pytest.mark.wide_at("check_groups")
 @pytest.mark.parametrize(
     "check",
     [check for check in CHECKS if check.__name__ not in ("check_spec", "check_actions")],

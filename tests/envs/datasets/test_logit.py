@@ -18,6 +18,7 @@ def model(rng: np.random.Generator, n: int, ridge: float = 1.0, join: str = "ful
     return Logit(*maps, offered, taken, int(chosen.sum()), ridge), phi[chosen]
 
 
+@pytest.mark.wide_at("full", "concatenated")
 @pytest.mark.parametrize("join", ["outer", "concatenated", "full"])
 def test_the_parameters_of_many_choices_are_recovered(join: str) -> None:
     logit, truth = model(np.random.default_rng(1), 20_000, join=join)

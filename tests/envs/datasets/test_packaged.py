@@ -188,6 +188,7 @@ def test_users_come_in_the_order_of_the_rows() -> None:
             gym.make(f"privbandit/{env_id}", source=source, **given | {"horizon": 200})
 
 
+@pytest.mark.wide_at("file")
 @pytest.mark.parametrize("where", ["wheel", "file"])
 def test_a_flipped_byte_is_refused_by_name(wheelhouse: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     if where == "wheel":

@@ -169,6 +169,7 @@ def test_no_price_is_best_for_all_users() -> None:
     assert (best > 0).sum() >= 3 and best.max() < 8000
 
 
+@pytest.mark.wide
 def test_prices_are_played_by_agents_of_clicks_under_every_notion() -> None:
     """Regret in shares of uniform play's at epsilon = 4 was .31 to .58."""
     env = gym.make("privbandit/Pricing-v0", horizon=20_000, instance_seed=1)

@@ -43,6 +43,7 @@ def test_regret_bounds_the_regret_of_the_first_item_and_the_weak_one() -> None:
     assert (regret / (top * (1 - top)) >= weak - 1e-9).all()
 
 
+@pytest.mark.wide
 def test_agents_of_linear_worlds_play_duels_under_every_notion() -> None:
     """Regret in shares of uniform play's at epsilon = 4 was below .1."""
     env = gym.make("privbandit/Duels-v0", horizon=10_000, instance_seed=1)

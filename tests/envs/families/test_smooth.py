@@ -20,6 +20,7 @@ def test_ridges_are_those_of_the_papers_simulation() -> None:
     assert problem.best_action(x)[[0, 1, 3]].tolist() == [0, 1, 0]
 
 
+@pytest.mark.wide_at("0.3-3", "1.0-2")
 @pytest.mark.parametrize(("exponent", "dim"), [(1.0, 1), (1.0, 2), (0.5, 2), (0.3, 3)])
 def test_rewards_are_smooth_with_the_stated_exponent_and_with_no_larger_one(exponent: float, dim: int) -> None:
     """|f(x) - f(x')| / |x - x'|^beta over 200 000 near pairs, at distances down to 10^-4."""
@@ -37,6 +38,7 @@ def test_rewards_are_smooth_with_the_stated_exponent_and_with_no_larger_one(expo
     assert (moved[near] / distance[near] ** (exponent + 0.3)).max() > 2 * steep.max()
 
 
+@pytest.mark.wide_at("0.5-1.0-2")
 @pytest.mark.parametrize(("margin", "exponent", "dim"), [(0.5, 1.0, 1), (0.5, 1.0, 2), (1.0, 0.5, 1), (0.0, 1.0, 2)])
 def test_the_margin_has_the_stated_exponent(margin: float, exponent: float, dim: int) -> None:
     """The share of users with a gap of at most t is t^alpha within a factor of 3, for t from .05 to .8."""

@@ -89,7 +89,7 @@ def q_policy() -> "type[DQNPolicy]":
 
         def make_q_net(self) -> QNetwork:
             network = super().make_q_net()
-            network.q_net = scorer(network.features_dim, self.net_arch)  # type: ignore[assignment]
+            network.q_net = scorer(network.features_dim, self.net_arch)
             return network
 
     return SharedQ
@@ -100,7 +100,7 @@ def heads() -> "type[Module]":
     """Return the stand-in for an ``MlpExtractor``: scores for the actor, and the critic's input."""
     import torch
 
-    class Heads(torch.nn.Module):
+    class Heads(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, rows: int, features: int, widths: Sequence[int], pooled: bool) -> None:
             super().__init__()
             self.latent_dim_pi, self.latent_dim_vf = rows, features if pooled else 1
@@ -152,7 +152,7 @@ def actor_critic_policy() -> "type[ActorCriticPolicy]":
                 self.action_dist = law(self.capacity)
             torch.nn.init.zeros_(self.value_net.weight)
             torch.nn.init.zeros_(self.value_net.bias)
-            self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+            self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
         def _get_action_dist_from_latent(self, latent_pi: "Tensor") -> "Distribution":
             return self.action_dist.proba_distribution(latent_pi)

@@ -107,7 +107,7 @@ def generators() -> tuple[Arrays, Values]:
     import torch
 
     _, key, pos, has_gauss, cached = np.random.get_state()  # noqa: NPY002 (stable-baselines3 draws from it)
-    return {"torch": torch.get_rng_state().numpy().copy(), "numpy": key}, {"rest": [pos, has_gauss, cached]}  # type: ignore[dict-item]
+    return {"torch": torch.get_rng_state().numpy().copy(), "numpy": key}, {"rest": [pos, has_gauss, cached]}
 
 
 def give_generators(arrays: Arrays, values: Values) -> None:

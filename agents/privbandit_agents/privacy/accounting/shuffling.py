@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 
 from privbandit_agents.privacy._validate import budget, count, failure, positive
-from privbandit_agents.privacy.accounting.conversions import rho_to_epsilon
+from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho, rho_to_epsilon
 
 
 def coins_epsilon(coins: int, delta: float, dim: int, shift: float, reach: int) -> float:
@@ -54,11 +54,13 @@ def coins_for(epsilon: float, delta: float, dim: int, shift: float, reach: int) 
     """
     if budget(epsilon=epsilon) == math.inf:
         return 0
-    low, high = 0, 1
+    few = 2 * shift**2 / epsilon_to_rho(epsilon, delta)  # without the remainder, which is seldom much
+    low = max(0, int(min(few, most := 2**52) * (1 - 1e-6)) - 1)
+    high = min(low + 1 + low // 256, most)
     while coins_epsilon(high, delta, dim, shift, reach) > epsilon:
-        low, high = high, 2 * high
-        if high > 2**52:
+        if high == most:
             raise ValueError(f"epsilon must be larger: {epsilon!r} at delta {delta!r} takes more than 2^52 coins.")
+        low, high = high, min(high + 2 * (high - low), most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if coins_epsilon(middle, delta, dim, shift, reach) <= epsilon else (middle, high)

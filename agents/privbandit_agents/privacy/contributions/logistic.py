@@ -67,6 +67,9 @@ def farthest_gradients(norm: float) -> float:
     angles = np.linspace(0, np.pi, ANGLES + 1)
     chance = scipy.special.expit(norm * np.cos(angles))
     along, aside = chance * np.cos(angles), chance * np.sin(angles)
+    # no distance is more than the sum of both lengths, and one of them is 2 aside
+    far = chance + chance[0] > 2 * (1 - 1e-12) * aside.max()
+    along, aside = along[far], aside[far]
     squares = (along[:, None] - along) ** 2 + (aside[:, None] + aside) ** 2
     return math.sqrt(squares.max()) + (1 + norm / 4) * math.pi / ANGLES
 

@@ -6,8 +6,10 @@ Stochastic Convex Optimization", ICLR 2022. Proof: docs/privacy/shuffled-sums.md
 """
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.random import Generator
@@ -19,8 +21,11 @@ from privbandit_agents.privacy.mechanisms import secure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MOST_BITS = 2**30
-"""Coins of a batch in all coordinates that are tossed one by one; of more their number of heads is drawn at once."""
+Words = NDArray[np.uint64]
+MOST_COINS = 2**32
+"""Coins of a batch in a coordinate, at most, if the number of heads is drawn by its exact law."""
+CELLS = 16
+"""Bits of a word by which ``heads_of`` looks up most numbers of heads."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class CoinSums:
         steps: G, of the grid in one.
         coins: of a batch, in each coordinate.
         honest: the least share of the other devices of a batch that toss their coins and keep them secret, in (0, 1].
-        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, where every coin is tossed.
+        noise: ``"numpy"``, or ``"secure"``: the operating system's random numbers, where heads have their exact law.
     """
 
     dim: int
@@ -53,9 +58,9 @@ class CoinSums:
     noise: str = "numpy"
 
     def __post_init__(self) -> None:
-        if secure.check(self.noise) == "secure" and not self.one_by_one:
+        if secure.check(self.noise) == "secure" and not self.exact:
             raise ValueError(
-                f"noise='secure' tosses every coin, {MOST_BITS} of a batch at most; got {self.coins * self.dim}: "
+                f"noise='secure' tosses at most {MOST_COINS} coins a coordinate; got {self.coins}: "
                 "take a larger epsilon or fewer dimensions."
             )
 
@@ -69,9 +74,9 @@ class CoinSums:
         return cls(dim, steps, coins_for(epsilon, delta, dim, shift, 2 * steps), honest, noise)
 
     @property
-    def one_by_one(self) -> bool:
-        """Whether every coin is tossed, so that the number of heads has the exact law."""
-        return self.coins * self.dim <= MOST_BITS
+    def exact(self) -> bool:
+        """Whether numbers of heads are drawn by their exact law."""
+        return self.coins <= MOST_COINS
 
     def tosses(self, users: int) -> int:
         """Return how many coins each of n users tosses in each coordinate."""
@@ -92,25 +97,32 @@ class CoinSums:
         """Return a bound on the standard deviation of a coordinate of ``estimate``: coins, and rounding."""
         return math.sqrt(users * (self.tosses(users) + 1)) / (2 * self.steps)
 
-    def randomize(self, vectors: Floats, users: int, rng: Generator) -> Ints:
+    def randomize(self, vectors: Floats, users: int, rng: Generator, own: NDArray[np.integer] | int = 0) -> Ints:
         """Return the bits of some of a batch's n users: ones of each coordinate, then zeros, shape (m, 2 D).
 
         Args:
-            vectors: shape (m, D), with entries in [-1, 1].
+            vectors: with entries in [-1, 1], shape (m, D); or one block of them, the other blocks being zeros.
             users: n, of the whole batch.
             rng: draws the same for a user, however users are cut into calls.
+            own: the block of each user, shape (m,).
         """
         each, rng = self.messages(users), secure.source(self.noise, rng)
-        tosses = each - 2 * self.steps
-        dither, heads = (self._tossed if self.one_by_one else self._drawn)(len(vectors), tosses, rng)
-        rounded = vectors * float(self.steps)
-        rounded += dither
-        np.minimum(np.maximum(np.floor(rounded, out=rounded), -self.steps, out=rounded), self.steps, out=rounded)
-        bits = np.empty((len(vectors), 2 * self.dim), np.int64)
-        ones, zeros = bits[:, : self.dim], bits[:, self.dim :]
-        np.add(heads, self.steps, out=ones)
-        ones += rounded.astype(np.int64)
-        np.subtract(each, ones, out=zeros)
+        (m, size), tosses = vectors.shape, each - 2 * self.steps
+        if self.exact:
+            words = secure.words(rng, m * (size + self.dim)).reshape(m, size + self.dim)
+            dither, heads = (words[:, :size] >> np.uint64(11)) * 2.0**-53, heads_of(words[:, size:], tosses, rng)
+        else:
+            dither, heads = np.empty((m, size)), np.empty((m, self.dim), np.int64)
+            for user in range(m):
+                rng.random(out=dither[user])
+                heads[user] = rng.binomial(tosses, 0.5, self.dim)
+        dither += vectors * float(self.steps)
+        rounded = np.minimum(np.maximum(np.floor(dither, out=dither), -self.steps), self.steps).astype(np.int64)
+        # the messages: what is rounded, in its own block, and the coins
+        bits = np.empty((m, 2 * self.dim), np.int64)
+        np.add(heads, self.steps, out=bits[:, : self.dim])
+        bits.reshape(m, 2 * self.dim // size, size)[np.arange(m), own] += rounded
+        np.subtract(each, bits[:, : self.dim], out=bits[:, self.dim :])
         return bits
 
     def estimate(self, bag: Ints, users: int) -> Floats:
@@ -118,40 +130,80 @@ class CoinSums:
         centre = users * (self.steps + self.tosses(users) / 2)
         return np.asarray((bag[: self.dim] - centre) / self.steps)
 
-    def _tossed(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
-        """Return uniforms in [0, 1) and numbers of heads, shape (m, D) each, by one row of random bytes a user."""
-        wide = -(-tosses // 8)
-        row = self.dim * (8 + wide)
-        row += -row % 8  # so that rows are whole words, and calls may be cut anywhere
-        dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
-        for start in range(0, users, most := max(1, 2**24 // row)):  # bytes
-            part = slice(start, min(start + most, users))
-            words = secure.words(rng, row // 8 * (part.stop - start)).reshape(-1, row // 8)
-            dither[part] = (words[:, : self.dim] >> np.uint64(11)) * 2.0**-53
-            flips = words.astype("<u8", copy=False).view(np.uint8)[:, 8 * self.dim : self.dim * (8 + wide)]
-            heads[part] = heads_of(flips.reshape(len(words), self.dim, wide), tosses)
-        return dither, heads
-
-    def _drawn(self, users: int, tosses: int, rng: Generator) -> tuple[Floats, Ints]:
-        """Return the same, where there are too many coins to toss each."""
-        dither, heads = np.empty((users, self.dim)), np.empty((users, self.dim), np.int64)
-        for user in range(users):
-            rng.random(out=dither[user])
-            heads[user] = rng.binomial(tosses, 0.5, self.dim)
-        return dither, heads
-
 
 def shift_of(dim: int, steps: int, sensitivity: float) -> float:
     """Return how far integers move in l2: with the same uniforms a coordinate moves by less than |z - z'| G + 1."""
     return (steps * sensitivity + math.sqrt(dim)) * (1 + 1e-12)
 
 
-def heads_of(flips: NDArray[Any], tosses: int) -> Ints:
-    """Return the number of ones among the first bits of each row of bytes (..., w), shape (...,)."""
+def heads_of(words: Words, tosses: int, rng: Generator) -> Ints:
+    """Return how many of so many fair coins are heads, for each word: exact, by inversion.
+
+    k heads are where a uniform in [0, 1) is P(k - 1 heads or fewer) or more and less than P(k or fewer). A word is its
+    first 64 bits; where these do not decide, ``rng`` draws more.
+
+    Args:
+        words: uniform, shape (m, D).
+        tosses: at most 2^32.
+        rng: a source of more words.
+    """
     if not tosses:
-        return np.zeros(flips.shape[:-1], np.int64)
-    most = (flips.shape[-1] - 1) // 8 * 8  # eight bytes are counted at once
-    whole = np.bitwise_count(flips[..., :most].view("<u8")).sum(axis=-1, dtype=np.int64)
-    whole += np.bitwise_count(flips[..., most:-1]).sum(axis=-1, dtype=np.int64)
-    last = flips[..., -1] & np.uint8(255 >> (-tosses % 8))
-    return np.asarray(whole + np.bitwise_count(last))
+        return np.zeros(words.shape, np.int64)
+    first, low, high, before = thresholds(tosses)
+    places = before.take((words >> np.uint64(64 - CELLS)).view(np.int64)).reshape(-1)
+    near = (places < 0).nonzero()[0]
+    if len(near):  # thresholds are in the cells of these words, mostly one
+        word, place = words.reshape(-1)[near], ~places[near]
+        place += word > high[place]
+        far = (word > high[place]).nonzero()[0]
+        place[far] = high.searchsorted(word[far])
+        for at in (word >= low[place]).nonzero()[0]:
+            place[at] = decided(int(word[at]), tosses, rng) - first
+        places[near] = place
+    return np.add(places.reshape(words.shape), first, dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def thresholds(tosses: int) -> tuple[int, Words, Words, NDArray[np.int32]]:
+    """Return bounds on P(k heads or fewer), k = first, first + 1, ..., by floats and their error.
+
+    Returns:
+        The first k; the bounds in units of 2^-64, from below and from above, and 2^64 - 1 behind them; and for each
+        cell of words the number of bounds from above in the cells before it, or ~ of that if the cell has bounds.
+    """
+    half, odd = tosses // 2, tosses % 2
+    steps = min(half, math.ceil(8 * math.sqrt(tosses)))  # each further out is below 2^-90
+    k = np.arange(half, half - steps, -1, dtype=np.longdouble)
+    sums = np.cumprod(np.append(np.longdouble(1), k / (tosses + 1 - k)))[::-1].cumsum()  # the middle one counts 1
+    sums *= np.longdouble(2.0**64) / (2 * sums[-1] - (1 - odd))
+    error = 4 * (steps + 8) * np.finfo(np.longdouble).eps
+    low, high = (sums * (1 - error)).astype(np.uint64), (sums * (1 + error) + 1).astype(np.uint64)
+    none = max(int(np.count_nonzero(high <= 1)) - 1, 0)
+    lower, upper = slice(none, steps + odd), slice(none, steps)  # the upper half mirrors the lower one
+    low, high = (
+        np.concatenate([one[lower], ~other[upper][::-1], [np.uint64(2**64 - 1)]])
+        for one, other in ((low, high), (high, low))
+    )
+    cells = (np.concatenate([low, high]) >> np.uint64(64 - CELLS)).view(np.int64)
+    here = np.bincount(cells[len(low) :], minlength=2**CELLS)
+    before = (here.cumsum() - here).astype(np.int32)
+    before[cells] = ~before[cells]
+    return half - steps + none, low, high, before
+
+
+def decided(word: int, tosses: int, rng: Generator) -> int:
+    """Return the number of heads, by integers, for a uniform that begins with a word; ``rng`` draws what follows."""
+    half, bits, upper = tosses // 2, 64, word >> 63
+    while True:
+        word, bits = (word << 64) + int(secure.words(rng, 1)[0]), bits + 64
+        least = 2**bits - 1 - word if upper else word  # the upper half mirrors the lower one
+        ratios = [1 << bits + 128]  # to the middle one, rounded down
+        while ratios[-1] and len(ratios) <= half:
+            k = half + 1 - len(ratios)
+            ratios.append(ratios[-1] * k // (tosses + 1 - k))
+        first, sums, slack = half + 1 - len(ratios), list(accumulate(reversed(ratios))), (tosses + 2) ** 2
+        whole = 2 * sums[-1] - (1 - tosses % 2) * ratios[0]
+        # the uniform is at least P(first + place - 1 or fewer), and less than P(first + place or fewer)?
+        place = bisect_right(sums, (least * whole >> bits) - slack)
+        if (place or not first) and (least + 1) * (whole + slack) <= sums[place] << bits:
+            return tosses - first - place if upper else first + place

@@ -112,6 +112,7 @@ def test_an_episode_ends_in_the_vector_face_as_the_library_expects(wrapped: bool
     assert users.curve.users == 8 and users.curve.regret[0] > 0
 
 
+@pytest.mark.wide_at("dqn", "ppo")
 def test_learning_goes_on_past_the_horizon(name: str) -> None:
     env = gym.make(CLASSIFICATION, horizon=50)
     counted = RegretCurve([200])
@@ -119,6 +120,7 @@ def test_learning_goes_on_past_the_horizon(name: str) -> None:
     assert counted.passed == 1
 
 
+@pytest.mark.wide_at("dqn")
 def test_learning_twice_goes_on_with_the_same_model(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     agent = small(name, env)
@@ -146,6 +148,7 @@ def test_updates_have_the_same_number_of_users_with_one_slot(name: str, setting:
     assert per_update == [4 * agent.hyperparameters[setting]] * 2
 
 
+@pytest.mark.wide_at("dqn")
 def test_vector_environments_are_played_as_they_are(name: str) -> None:
     env = gym.make_vec(CLASSIFICATION, num_envs=4, horizon=100)
     same = gym.make(CLASSIFICATION, horizon=100)
@@ -153,6 +156,7 @@ def test_vector_environments_are_played_as_they_are(name: str) -> None:
     assert np.array_equal(first.reward, again.reward)
 
 
+@pytest.mark.wide_at("*-True")
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("name", ["ppo", "a2c"])
 def test_assortments_are_played_by_scores(name: str, wrapped: bool) -> None:
@@ -196,6 +200,7 @@ def test_wrapped_environments_pass_the_librarys_check(env_id: str) -> None:
         check_env(env)
 
 
+@pytest.mark.wide_at("dqn")
 def test_settings_override_the_file(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     defaults = hyperparameters(name.upper(), "mlp", {"policy": None})
@@ -291,6 +296,7 @@ def test_the_global_generators_are_given_back(name: str) -> None:
     assert all(np.array_equal(*pair) for pair in zip(before, after, strict=True))
 
 
+@pytest.mark.wide_at("dqn")
 def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp_path: Path) -> None:
     env = gym.make(CLASSIFICATION, horizon=100)
     agent = small(name, env, seed=5)
@@ -300,6 +306,7 @@ def test_an_agent_saved_before_it_learned_learns_as_it_would_have(name: str, tmp
     assert np.array_equal(first.reward, again.reward)
 
 
+@pytest.mark.wide_at("dqn")
 def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None:
     env = gym.make(CLASSIFICATION)
     agent = small(name, env, learning_rate=1e-9)
@@ -311,7 +318,7 @@ def test_another_number_of_slots_goes_on_with_the_same_policy(name: str) -> None
         np.testing.assert_allclose(array, before[key], atol=1e-6)
 
 
-@pytest.mark.wide_at("dqn-False", "ppo-True")
+@pytest.mark.wide_at("dqn-*", "dqn-False", "ppo-True")
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_learning_on_without_a_seed_brings_new_users_of_the_same_world(
     name: str, wrapped: bool, monkeypatch: pytest.MonkeyPatch

@@ -179,6 +179,7 @@ def test_environments_and_agents_of_other_packages(tmp_path: Path, outside: str)
     assert trial.run_name.startswith("Coin-v0-cost=2-horizon=50/")
 
 
+@pytest.mark.wide
 def test_an_agent_of_another_package_is_saved_with_the_package(tmp_path: Path, outside: str) -> None:
     trial = Trial("privbandit/Linear-v0", f"{outside}:stubborn", 50)
     save(trial.make_agent(trial.make_env()), tmp_path / "agent.npz")

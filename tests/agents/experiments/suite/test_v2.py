@@ -46,6 +46,7 @@ def test_references_of_real_tasks_bear_out_uniform_and_best() -> None:
         assert math.isfinite(task.scores(task.best).item())
 
 
+@pytest.mark.wide_at("assortments-real")
 @pytest.mark.parametrize("name", V2.own)
 def test_worlds_are_pinned(name: str) -> None:
     source = str(V2.tasks[name].world["source"])

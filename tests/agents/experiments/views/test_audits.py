@@ -44,6 +44,7 @@ def test_audits_with_odd_numbers_have_a_row(bound: float, tmp_path: Path) -> Non
     assert row[0] == "laplace"
 
 
+@pytest.mark.wide_at("laplace")
 @pytest.mark.parametrize("target", ["laplace", "gaussian"])
 def test_what_the_command_writes_has_a_row(target: str, tmp_path: Path) -> None:
     shown = invoke("audit", target, "--runs", "200", "--out", str(tmp_path))

@@ -35,7 +35,7 @@ def drawn(labels: tuple[str, ...] = AGENTS, size: Any = COLUMN, title: str = "",
     return composed(spec, [(Panel(world, []), lines)], size=size)
 
 
-@pytest.mark.wide_at("-*")
+@pytest.mark.wide_at("*-Linear-v0-la*", "-*")
 @pytest.mark.parametrize("labels", [AGENTS[:2], AGENTS, ("an agent with a rather long name and settings=12", "b")])
 @pytest.mark.parametrize("world", ["Linear-v0", "Linear-v0 (design=ill, dim=2, n_arms=3), 20,000 users"])
 @pytest.mark.parametrize("title", ["", "Regret of private agents beside that of others"])
@@ -54,6 +54,7 @@ def test_text_is_of_eight_points_in_a_column_and_else_as_the_user_sets_it() -> N
         assert points(drawn()) == 10
 
 
+@pytest.mark.wide
 def test_fonts_are_true_type(tmp_path: Path) -> None:
     save(drawn(), tmp_path / "f.png", ("pdf", "eps"))
     pdf, eps = ((tmp_path / f"f.{kind}").read_bytes() for kind in ("pdf", "eps"))
@@ -106,6 +107,7 @@ def test_tables_are_tabulars_of_latex() -> None:
     assert latex_text("~^\\{}") == r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\}"
 
 
+@pytest.mark.wide
 def test_a_figure_of_very_many_lines_leaves_their_names_to_the_table() -> None:
     many = drawn(tuple(f"linucb alpha={place}" for place in range(200)), None)
     width, height = many.get_size_inches()

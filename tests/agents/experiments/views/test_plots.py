@@ -116,7 +116,16 @@ class OneGame(Game):
         raise NotImplementedError
 
 
-@pytest.mark.wide_at("claim2-*-True", "claim1-*-False", "claim2-*-False", "claim1-0.9-*", "claim2-0.0-*")
+@pytest.mark.wide_at(
+    "claim?-inf-True",
+    "claim?-0.0-True",
+    "claim0-2.5-True",
+    "claim2-*-True",
+    "claim1-*-False",
+    "claim2-*-False",
+    "claim1-0.9-*",
+    "claim2-0.0-*",
+)
 @pytest.mark.parametrize("curve", [False, True])
 @pytest.mark.parametrize("found", [0.0, 0.9, 2.5, np.inf])
 @pytest.mark.parametrize("claim", [Claim(0.01), Claim.gaussian(1.0, 1e-5), Claim(np.inf, 0.01, 2.0)])
@@ -220,6 +229,7 @@ def test_axes_from_a_million_on_have_a_scale(most: float, label: str, text: str)
     assert axis.get_xlabel() == label and axis.xaxis.get_major_formatter()(250_000) == text
 
 
+@pytest.mark.wide_at("World-*")
 @pytest.mark.parametrize("title", ["", "Regret", "Mean squared error of ten million users, and its power of epsilon"])
 @pytest.mark.parametrize("panel", ["World", "Linear-v0 (design=ill, dim=2, n_arms=3, support=200)"])
 def test_what_decides_nothing_says_so_on_the_figure(panel: str, title: str) -> None:

@@ -49,6 +49,7 @@ def test_horizons_have_panels_of_their_own_and_agents_may_be_gone(tmp_path: Path
     assert (tmp_path / "gone.png").stat().st_size > 10_000
 
 
+@pytest.mark.wide
 def test_agents_of_equal_regret_are_both_drawn(tmp_path: Path) -> None:
     for regret in ([1, 2], [0, 0]):
         draw_regret(

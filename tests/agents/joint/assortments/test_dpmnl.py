@@ -68,6 +68,7 @@ def test_the_counter_covers_the_gram_matrices_at_its_share(counter: str, radius:
     assert agent.ledger.spent().rho == pytest.approx(0.2 * 0.7)
 
 
+@pytest.mark.wide_at("[13].0-dimension-free")
 @pytest.mark.parametrize("calibration", ["dimension-free", "published"])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 def test_a_call_costs_its_share_and_no_more(calibration: str, radius: float) -> None:
@@ -190,6 +191,7 @@ def test_wild_records_leave_a_sane_agent(name: str) -> None:
 
 
 @both
+@pytest.mark.wide_at("nan-*", "inf-*")
 @pytest.mark.parametrize("bad", WILD[:3])
 def test_a_user_of_zero_weight_is_seen_by_nobody_else(name: str, bad: float) -> None:
     """Features 0 and a record that is not finite tell nothing: all others' outputs are the same bits."""

@@ -378,6 +378,7 @@ def test_it_learns_at_a_small_budget_and_nothing_at_none(features: str) -> None:
     assert final(1e-9, seeds, 1500, features=features) > 0.8 * chance
 
 
+@pytest.mark.wide
 def test_general_revenues_are_learned_too() -> None:
     chance = uniform(range(3), 1500, revenues="random")
     assert final(1.0, range(3), 1500, revenues="random") < 0.2 * chance

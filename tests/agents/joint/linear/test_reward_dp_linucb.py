@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import AGENTS, make, play
-from privbandit_agents.audits.pairs.records import drawn
+from privbandit_agents.audits.pairs.populations import populations
+from privbandit_agents.audits.pairs.records import Record, drawn
 from privbandit_agents.audits.pairs.scenes import joint_pairs
 from privbandit_agents.audits.pairs.targets import targets
 from privbandit_agents.base.guarantee import SAME
@@ -140,6 +141,10 @@ def test_an_audit_tries_pairs_of_rewards_alone() -> None:
         one, other = (pair.users(k, 1) for k in (0, 1))
         assert np.array_equal(one.contexts, other.contexts) and np.array_equal(one.actions, other.actions)
         assert not np.array_equal(one.feedback, other.feedback)
+    records = [*targets(make(NAME, env), Record(seen.contexts[0], seen.actions[0], seen.feedback[0])).values()]
+    crowds = [*populations(env, 20, make(NAME, env)).values()]
+    assert len(records) >= 4 and all(one.context is records[0].context for one in records)
+    assert len(crowds) >= 8 and all(np.array_equal(crowd.contexts, crowds[0].contexts) for crowd in crowds)
 
 
 def test_without_noise_it_is_ridge_regression() -> None:

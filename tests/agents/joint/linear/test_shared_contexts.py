@@ -82,7 +82,7 @@ def test_rewards_beyond_clicks_are_clipped_to_zero_and_one() -> None:
     assert np.array_equal(agents[0].release, agents[1].release)
 
 
-@pytest.mark.wide_at("jdp-linucb")
+@pytest.mark.wide_at("reward-*", "jdp-linucb")
 @pytest.mark.parametrize("name", NAMES)
 def test_budgets_decide_how_far_it_is_from_chance(name: str) -> None:
     env, seeds = world(horizon=5000, n_arms=4, dim=6, instance_seed=3), range(3)

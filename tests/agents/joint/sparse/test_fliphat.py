@@ -222,6 +222,7 @@ def test_an_episode_is_forgotten_after_the_next() -> None:
     assert np.array_equal(*release) and np.count_nonzero(release[0]) == 10
 
 
+@pytest.mark.wide_at("config1")
 @pytest.mark.parametrize("config", [{}, {"M0": 3.0}, {"calibration": "published"}])
 def test_resuming_in_mid_episode_is_bit_for_bit(config: dict[str, Any], tmp_path: Path) -> None:
     """At user 1500, 477 users into episode 10, with rows and with the Gram matrix."""

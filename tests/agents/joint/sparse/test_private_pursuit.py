@@ -281,7 +281,7 @@ LEAKS: list[tuple[Callable[[Patch], None], Any, str]] = [
 ]
 
 
-@pytest.mark.wide_at("quantiles_*", "vectors_*", "half_the_noise_*")
+@pytest.mark.wide_at("batches_that_*", "a_third_*", "quantiles_*", "vectors_*", "half_the_noise_*")
 @pytest.mark.parametrize(("leak", "check", "words"), LEAKS, ids=lambda case: getattr(case, "__name__", None))
 def test_a_leak_is_found(leak: Any, check: Any, words: str, monkeypatch: Patch) -> None:
     leak(monkeypatch)

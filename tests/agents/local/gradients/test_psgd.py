@@ -99,6 +99,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.wide_at("psgd-network-world4-*")
 @pytest.mark.parametrize(("name", "world", "config"), CASES)
 def test_devices_in_turn_are_the_step_loop_bit_for_bit(name: str, world: Any, config: Any) -> None:
     users, found = 130, []

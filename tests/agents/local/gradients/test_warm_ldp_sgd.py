@@ -42,11 +42,13 @@ def gained(users: int, rows: int = 40, seeds: int = 6, **settings: Any) -> tuple
     return start, end
 
 
+@pytest.mark.wide
 def test_users_improve_the_public_start() -> None:
     start, end = gained(20_000, epsilon=8.0)
     assert end > start + 0.02
 
 
+@pytest.mark.wide
 def test_noise_alone_hardly_harms_the_public_start() -> None:
     start, end = gained(20_000, epsilon=1e-3)
     assert start - 0.02 < end < start + 0.01

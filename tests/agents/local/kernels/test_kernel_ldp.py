@@ -73,6 +73,7 @@ def test_noise_alone_does_not_move_who_serves() -> None:
         assert (agent.chances(test[0]).argmax(axis=1) == before.argmax(axis=1)).mean() > 0.97
 
 
+@pytest.mark.wide
 def test_without_public_rows_it_learns() -> None:
     agent = built((np.zeros((0, 2)), np.zeros(0, int)), epsilon=6.0, horizon=8000, directions=30)
     agent.learn_labels(*crossed(8000, 1))
@@ -96,6 +97,7 @@ def test_public_rows_of_every_number(rows: int, labels: int, dim: int, epsilon: 
     assert np.isfinite(chances).all() and chances.sum(axis=1) == pytest.approx(1)
 
 
+@pytest.mark.wide
 def test_one_public_label_and_rows_that_are_all_alike() -> None:
     for public in ((crossed(20, 0)[0], np.ones(20, int)), (np.full((20, 2), 0.5), np.arange(20) % 2)):
         agent = built(public, epsilon=2.0, horizon=200)

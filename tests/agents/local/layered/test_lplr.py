@@ -255,6 +255,7 @@ def test_inactive_users_noise_every_bin_too() -> None:
     assert (estimates.std(axis=0) > 0.9 * math.sqrt(agent.oracle.randomizer.variance(own=False))).all()
 
 
+@pytest.mark.wide_at("bin-cap", "hemisphere")
 @pytest.mark.parametrize("release", get_args(Release))
 def test_a_user_of_one_arm_noises_the_bins_of_all_arms(release: str) -> None:
     """Deviations within 15 % of those of an inactive user, in every cell but the user's own."""

@@ -97,6 +97,7 @@ def test_arms_are_public_longer_where_budgets_are_small_and_never_for_most_users
     assert 0.3 > shares[2] and shares[0] > shares[2] and shares[0] < 0.45
 
 
+@pytest.mark.wide_at("0.6")
 @pytest.mark.parametrize("available", [None, 0.6])
 def test_steps_blocks_and_saved_agents_agree(available: float | None, tmp_path: Any) -> None:
     world: Any = {"id": CLICKS, "n_arms": 3, "dim": 2, "horizon": 900, "available": available}

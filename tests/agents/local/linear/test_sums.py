@@ -115,6 +115,7 @@ def test_records_that_are_not_finite_are_in_the_sum_as_zeros() -> None:
         assert np.isfinite(agent.total).all()
 
 
+@pytest.mark.wide_at("ldp-greedy", "lplr", "ldp-oful", "ldp-linucb", "input-perturbation")
 @pytest.mark.parametrize("name", [*SUMMED, "input-perturbation"])
 def test_users_served_alone_are_those_of_the_step_loop(name: str) -> None:
     """Portions of any size leave the bits as they are, and so does the block path of ``by_counts=False``."""

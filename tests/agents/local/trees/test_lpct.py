@@ -123,7 +123,7 @@ def test_variances_in_the_own_leaf(epsilon: float, leaves: int) -> None:
     assert own == pytest.approx(OWN[epsilon, leaves], rel=0.02)
 
 
-@pytest.mark.wide_at("3.0-ternary", "3.0-laplace")
+@pytest.mark.wide_at("1.0-*", "3.0-ternary", "3.0-laplace")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_reports_are_unbiased_with_the_stated_variance(kind: str, epsilon: float) -> None:
@@ -233,7 +233,7 @@ def test_accuracy_grows_with_epsilon() -> None:
     assert means[4.0][1] > 0.715
 
 
-@pytest.mark.wide_at("ternary", "subset")
+@pytest.mark.wide_at("signed-subset", "laplace", "ternary", "subset")
 @pytest.mark.parametrize("report", ["auto", "subset", "signed-subset", "ternary", "grr", "laplace"])
 def test_many_labels_are_learned_where_the_public_ones_are_wrong(report: Kind) -> None:
     env = classification(8000, source="wine", n_public=40)
@@ -360,6 +360,7 @@ def test_known_labels_that_do_not_exist_count_as_the_first(name: str) -> None:
     assert np.array_equal(agents[0].chances(x), agents[1].chances(x))
 
 
+@pytest.mark.wide_at("wine")
 @pytest.mark.parametrize("source", ["lpct-synthetic", "wine"])
 def test_blocks_and_steps_are_the_same_run(source: str) -> None:
     runs = []

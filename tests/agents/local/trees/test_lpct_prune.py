@@ -61,6 +61,7 @@ def test_a_leaf_has_the_label_of_its_deepest_clear_ancestor() -> None:
     assert kinds == {True, False}
 
 
+@pytest.mark.wide_at("*-[2345]", "cart-8")
 @pytest.mark.parametrize("depth", range(1, 9))
 @pytest.mark.parametrize("rule", ["max-edge", "cart"])
 def test_every_depth_plays(depth: int, rule: str) -> None:

@@ -68,6 +68,7 @@ def test_random_cuts_survive_a_load(tmp_path: Any) -> None:
     assert np.array_equal(copy.select_action(x), agent.select_action(x))
 
 
+@pytest.mark.wide_at("lpdt")
 @pytest.mark.parametrize("name", ["lpct-p", "lpdt", "phist"])
 def test_public_labels_do_not_vote(name: str) -> None:
     """The answers are those of the sums, whatever the public rows say."""

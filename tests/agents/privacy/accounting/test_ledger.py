@@ -330,6 +330,7 @@ def worst_delta(epsilon: float, delta: float, looks: int) -> float:
     return float(np.interp(0.0, losses, value))
 
 
+@pytest.mark.wide_at("20-?.0-1e-05")
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (4.0, 1e-5), (4.0, 0.01)])
 @pytest.mark.parametrize(
     "looks", [20, pytest.param(200, marks=pytest.mark.slow), pytest.param(800, marks=pytest.mark.slow)]

@@ -118,6 +118,7 @@ def test_any_mask_whatever_is_within_the_sensitivities(values: list[float], item
     assert (np.trace(hessian, axis1=1, axis2=2) <= 0.3 * (1 + 1e-12)).all()
 
 
+@pytest.mark.wide
 def test_a_search_over_masks_never_exceeds_the_sensitivities() -> None:
     both = sensitivities(BOUNDS["gradient_norm"], BOUNDS["trace"])
 

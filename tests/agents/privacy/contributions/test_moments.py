@@ -33,7 +33,7 @@ def record(features: Any, reward: float) -> np.ndarray:
     return np.asarray(pack(np.asarray(features, float)[None], np.array([reward]))[0])
 
 
-@pytest.mark.wide_at("2")
+@pytest.mark.wide_at("1", "7", "2")
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
 def test_the_sensitivity_is_attained_on_the_named_pair_and_never_exceeded(dim: int) -> None:
     def draw(rng: np.random.Generator) -> Any:
@@ -52,7 +52,7 @@ def by_information(features: Any, reward: float, stretch: np.ndarray) -> np.ndar
     return packed_sum(rows.T @ rows, 1.0)
 
 
-@pytest.mark.wide_at("1.0-7", "900.0-3", "0.3-*", "1.0-[12]", "900.0-[12]")
+@pytest.mark.wide_at("1.0-3", "1.0-7", "900.0-3", "0.3-*", "1.0-[12]", "900.0-[12]")
 @pytest.mark.parametrize("dim", [1, 2, 3, 7])
 @pytest.mark.parametrize("size", [0.3, 1.0, 900.0])
 def test_weights_by_information_have_sensitivity_root_5_and_not_2(dim: int, size: float) -> None:

@@ -48,6 +48,7 @@ def test_the_analytic_gaussian_is_calibrated_to_epsilon_and_delta() -> None:
     assert Gaussian.from_epsilon(1, 1e-5, 2.0).cost.rho == Gaussian.from_epsilon(1, 1e-5, 1.0).cost.rho
 
 
+@pytest.mark.wide_at("mechanism2")
 @pytest.mark.parametrize("mechanism", [Laplace(1.5, 1.0), Gaussian(0.8, 1.0), KNorm(0.7, 1.0)])
 def test_densities_integrate_to_one(mechanism: Any) -> None:
     grid = np.linspace(-20, 20, 1601)
@@ -149,7 +150,7 @@ def test_released_values_carry_fresh_gaussian_noise_on_the_signed_originals() ->
     values = np.array([10.0, -20.0, 0.0, 1.0])
     generator = rng(8)
     errors = []
-    for _ in range(1500):
+    for _ in range(500):
         chosen, noisy = mechanism.release(values, generator)
         assert set(chosen.tolist()) == {0, 1}
         errors += (noisy - values[chosen]).tolist()
@@ -271,5 +272,5 @@ def test_public_coordinates_are_released_without_selection() -> None:
 def test_without_selection_all_of_the_budget_goes_into_the_values() -> None:
     mechanism, rng = GumbelTopK.from_rho(0.5, 0, 1.0, kept=4), np.random.default_rng(0)
     assert mechanism.beta == 0 and mechanism.sigma == pytest.approx(2.0)
-    noise = [mechanism.release(np.zeros(9), rng, np.array([1, 2, 3, 8]))[1] for _ in range(2000)]
-    assert np.std(noise) == pytest.approx(2.0, rel=0.05)
+    noise = [mechanism.release(np.zeros(9), rng, np.array([1, 2, 3, 8]))[1] for _ in range(500)]
+    assert np.std(noise) == pytest.approx(2.0, rel=0.06)

@@ -10,6 +10,7 @@ from scipy import stats
 SCORES = np.array([3.0, 0.0, 1.5, -2.0])
 
 
+@pytest.mark.wide_at("numpy")
 @pytest.mark.parametrize("noise", ["numpy", "secure"])
 def test_candidates_are_chosen_with_the_odds_of_the_exponentials(noise: str) -> None:
     """Of 4000 choices, at an error rate of 1e-4; neither uniform choice nor half the noise passes."""

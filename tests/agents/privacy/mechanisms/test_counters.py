@@ -253,6 +253,7 @@ def test_noise_that_was_drawn_ahead_is_forgotten(make: Make) -> None:
     assert one != other
 
 
+@pytest.mark.wide_at("banded", "tree")
 @every_counter
 def test_the_noise_has_the_declared_law_in_time(make: Make) -> None:
     drawn, scale = noise(make, 4000)
@@ -262,7 +263,7 @@ def test_the_noise_has_the_declared_law_in_time(make: Make) -> None:
     assert stats.kstest(white.ravel(), "norm").pvalue > 1e-4
 
 
-@pytest.mark.wide_at("31-*")
+@pytest.mark.wide_at("1-*, grid", "31-*")
 @of_each_kind
 @pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 @pytest.mark.parametrize("t", [1, 31, T])

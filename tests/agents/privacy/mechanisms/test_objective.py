@@ -77,6 +77,7 @@ USERS = [
 ]
 
 
+@pytest.mark.wide_at("1e-08-user[1-5]", "1000-user[1-3]")
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("rho", [1e-8, 1e-3, 1, 1000])
 def test_the_budget_is_met_and_used_up(rho: float, user: UserLoss) -> None:

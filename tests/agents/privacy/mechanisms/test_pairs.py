@@ -165,6 +165,7 @@ def test_no_pair_within_the_sensitivity_costs_more_than_a_selection_declares(mec
     assert max(costs) <= mechanism.cost.as_rho() * (1 + 1e-9) and max(costs) > 0.99 * mechanism.cost.as_rho()
 
 
+@pytest.mark.wide_at("mechanism0")
 @pytest.mark.parametrize("mechanism", [GumbelTopK.from_rho(0.7, 3, 1.5), LaplacePeeling(3, 4.0, 1.5)])
 def test_values_of_a_selection_have_the_declared_noise(mechanism: Any) -> None:
     exact = np.linspace(-4, 4, 9)

@@ -1,6 +1,7 @@
 """Sums by shuffled bits: the bound against exact binomials, the law of what is sent, and what is estimated."""
 
 import math
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from privbandit_agents.privacy.accounting.conversions import epsilon_to_rho
 from privbandit_agents.privacy.accounting.shuffling import coins_epsilon, coins_for
 from privbandit_agents.privacy.randomizers import coins
-from privbandit_agents.privacy.randomizers.coins import CoinSums, heads_of, shift_of
+from privbandit_agents.privacy.randomizers.coins import CoinSums, heads_of, shift_of, thresholds
 from scipy.stats import binom, chi2
 
 RNG = np.random.default_rng
@@ -60,7 +61,7 @@ def test_coins_out_of_reach_are_refused_and_none_hide_nothing() -> None:
 @pytest.mark.parametrize("users", [1, 7])
 def test_numbers_of_heads_have_the_binomial_law(users: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chi-square test of the variance and a bound on the mean, at 0.001 each, both ways of drawing."""
-    monkeypatch.setattr(coins, "MOST_BITS", most)
+    monkeypatch.setattr(coins, "MOST_COINS", most)
     sums = CoinSums(2, 4, 61)
     tossed = sums.tosses(users)
     heads = sums.randomize(np.zeros((6000, 2)), users, RNG(0))[:, :2] - 4
@@ -72,12 +73,41 @@ def test_numbers_of_heads_have_the_binomial_law(users: int, most: int, monkeypat
     assert abs(spread) < 3.3 and abs(np.corrcoef(scaled.T)[0, 1]) < 4 / math.sqrt(6000)
 
 
-def test_every_bit_of_a_toss_counts_and_no_other() -> None:
-    flips = RNG(1).integers(0, 256, (50, 3), dtype=np.uint8)
-    bits = np.unpackbits(flips, axis=-1, bitorder="little")
-    for tosses in (17, 20, 24):
-        assert np.array_equal(heads_of(flips, tosses), bits[:, :tosses].sum(axis=1))
-    assert not heads_of(flips, 0).any()
+def exact_thresholds(tosses: int, bits: int) -> list[int]:
+    """Return P(k heads or fewer) for k below ``tosses`` in units of 2^-bits, rounded down, by whole numbers."""
+    found, ways, total = list[int](), 1, 0
+    for k in range(tosses):
+        total += ways
+        found.append((total << bits) >> tosses)
+        ways = ways * (tosses - k) // (k + 1)
+    return found
+
+
+class Words:
+    """A generator whose words are given."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def integers(self, low: int, high: int, size: int, kind: Any) -> Any:
+        return np.array([self.left.pop(0) for _ in range(size)], kind)
+
+
+@pytest.mark.parametrize("tosses", [1, 2, 3, 63, 64, 65, 100, 999, 6057])
+def test_heads_are_those_of_the_exact_inverse(tosses: int) -> None:
+    """At random words, and at all that are next to a threshold, where more words decide."""
+    exact, finer = exact_thresholds(tosses, 64), exact_thresholds(tosses, 384)
+    first, low, high, _ = thresholds(tosses)
+    assert all(
+        a <= exact[first + k] <= b for k, (a, b) in enumerate(zip(low[:-1].tolist(), high[:-1].tolist(), strict=True))
+    )
+    assert tosses < 999 or first > tosses // 4  # the farther ones are no more than a word tells
+    near = np.unique(np.concatenate([low, high, low - np.uint64(1), high + np.uint64(1)]))
+    for words in (RNG(tosses).integers(0, 2**64, 3000, np.uint64), near[:: max(1, len(near) // 400)]):
+        for more in (1, 2**63 + 1, 2**64 - 2):
+            found = [heads_of(np.array([[word]]), tosses, Words(more, *[7] * 9)).item() for word in words]  # type: ignore[arg-type]
+            rest = sum(digit << 64 * place for place, digit in enumerate([7, 7, 7, 7, more]))
+            assert found == [bisect_right(finer, (int(word) << 320) + rest) for word in words]
 
 
 def test_sums_are_unbiased_with_the_stated_deviation() -> None:
@@ -107,7 +137,7 @@ def test_with_the_same_uniforms_integers_move_no_farther_than_is_declared(seed: 
 def test_users_are_drawn_alike_however_they_are_cut_and_send_equally_many_bits(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coins, "MOST_BITS", most)
+    monkeypatch.setattr(coins, "MOST_COINS", most)
     sums, vectors = CoinSums(3, 5, 103), RNG(0).uniform(-2, 2, (11, 3))
     whole, rng = sums.randomize(vectors, 11, RNG(4)), RNG(4)
     parts = [sums.randomize(vectors[part], 11, rng) for part in (slice(0, 1), slice(1, 6), slice(6, 11))]

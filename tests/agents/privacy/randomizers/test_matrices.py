@@ -60,6 +60,7 @@ def test_a_report_does_not_depend_on_how_many_were_drawn_together(make: type) ->
     assert np.array_equal(together, alone)
 
 
+@pytest.mark.wide_at("correct")
 @pytest.mark.parametrize("make", [correct, published])
 def test_sums_have_the_law_of_many_reports(make: type) -> None:
     mechanism = make()

@@ -65,7 +65,7 @@ def reports_of(r: LocalRandomizer, who: list[Input], n: int, seed: int = 0) -> n
     return np.concatenate([r.randomize(*users(r, cell, value, n), noise) for cell, value in who])
 
 
-@pytest.mark.wide_at("0.5-*", "2-*", "8-*")
+@pytest.mark.wide_at("4-hemisphere", "4-bin-cap", "0.5-*", "2-*", "8-*")
 @every
 @pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4, 8])
 def test_the_likelihood_ratio_reaches_epsilon_and_never_exceeds_it(name: str, epsilon: float) -> None:
@@ -77,7 +77,7 @@ def test_the_likelihood_ratio_reaches_epsilon_and_never_exceeds_it(name: str, ep
     assert (logs[1] - logs[0]).max() >= epsilon - 1e-9
 
 
-@pytest.mark.wide_at("0.7-*")
+@pytest.mark.wide_at("*-bin-cap-number", "*-signed-subset", "0.7-*")
 @every
 @pytest.mark.parametrize("epsilon", [0.7, 2.5])
 def test_reports_follow_their_density(name: str, epsilon: float) -> None:
@@ -204,7 +204,7 @@ def test_sums_exist_where_they_should(name: str) -> None:
     assert ALL[name](math.inf).exact_sum
 
 
-@pytest.mark.wide_at("bin-cap*", "hemisphere-radius", "signed-all", "subset-active")
+@pytest.mark.wide_at("subset", "signed-subset", "grr", "bin-cap*", "hemisphere-radius", "signed-all", "subset-active")
 @every
 def test_users_by_counts_are_users(name: str) -> None:
     """KS at p > 1e-4 against the sum over the same users one by one; a user more or fewer shows in the mean."""
@@ -278,6 +278,7 @@ def test_a_large_epsilon_tells_the_cell(name: str) -> None:
 numbers = st.floats(width=64) | st.sampled_from([math.nan, math.inf, -math.inf, 1e38, -1e308, 5e-324])
 
 
+@pytest.mark.wide_at("bin-cap", "signed-subset", "grr", "laplace", "subset")
 @every
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)

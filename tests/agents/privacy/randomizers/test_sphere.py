@@ -82,6 +82,7 @@ def test_the_own_cell_is_kept_far_more_often_and_has_its_own_variance() -> None:
     assert r.variance(own=False) == pytest.approx(r.activity / r.mean**2 / 6, rel=1e-12)
 
 
+@pytest.mark.wide_at("50-1-*", "1-6-*")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize(("cells", "dim"), [(1, 6), (3, 6), (50, 3), (50, 1)])
 def test_threshold_and_activity_minimise_the_variance_at_equal_shares(epsilon: float, cells: int, dim: int) -> None:

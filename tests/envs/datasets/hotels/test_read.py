@@ -68,6 +68,7 @@ def test_columns_may_come_in_any_order_with_others_between_them(tmp_path: Path) 
     assert expedia.read(path).columns["price_usd"].tolist() == [104.77]
 
 
+@pytest.mark.wide
 def test_progress_goes_through_the_file_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "train.csv"
     expedia_sample.write(path, 300)

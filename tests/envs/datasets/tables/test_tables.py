@@ -72,6 +72,7 @@ def test_the_features_of_taxi_are_those_that_sources_names(tmp_path: Path) -> No
     assert data.feature_names[-1] == "trip_miles" and data.X[:, :21].sum(axis=1).tolist() == [1] * len(data.y)
 
 
+@pytest.mark.wide_at("email")
 @pytest.mark.parametrize("name", SOURCES)
 def test_public_rows_are_given_where_the_paper_has_a_rule(name: str, tmp_path: Path) -> None:
     data = prepare(name, written(name, tmp_path)).data
@@ -381,6 +382,7 @@ def test_labels_are_not_for_choice() -> None:
         load("cencus")
 
 
+@pytest.mark.wide_at("email")
 @pytest.mark.parametrize("name", SOURCES)
 def test_samples_are_reproducible_and_differ_by_seed(name: str, tmp_path: Path) -> None:
     for file, seed in (("a", 1), ("b", 1), ("c", 2)):

@@ -60,7 +60,7 @@ class JDPKernel(SummedRecords[Config]):
     Algorithm (with the schedule ``Batches``):
         1. phi = features of a linear and of Gaussian kernels at public rows, weighted by cross-validation;
            scores s(x) = softmax model of the public rows + sum of eta_j f_j(x), with m directions f_j open to doubt.
-        2. Serve a batch of users, each the likeliest label a. The first has 16, each other one half as many as came before.
+        2. Serve a batch of users, each the likeliest label a. The first has 16, others half as many as came before.
         3. For each user p = probabilities of the labels, moderated by the variance of the scores, u = slope of
            log p_a in eta, of length 1, and z = (r - p_a) / max(p_a, 1 - p_a) u, r = 1 if a was right, else 0; with two
            labels a is the right one.

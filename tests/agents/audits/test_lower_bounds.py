@@ -175,7 +175,7 @@ def test_zcdp_is_no_gaussian_curve() -> None:
     assert not audit(Response(claim, 1.0), 50_000, rng(), 0.999).refuted
     gaussian = {name for name in private_agents() if find(name).load().gaussian}
     counters = {"jdp-linucb", "jdp-smooth", "sw-jdp-linucb", "reward-dp-linucb", "dp-dqn"}
-    batches = {"jdp-glm", "shuffle-glm", "shuffle-linucb", "newton-mnl"}
+    batches = {"jdp-glm", "jdp-kernel", "shuffle-glm", "shuffle-linucb", "newton-mnl"}
     assert gaussian == {"ldp-linucb", "ldp-oful", "sw-ldp-linucb", "pglm", *batches, *counters}
 
 

@@ -114,7 +114,7 @@ def test_who_has_no_secure_noise_is_refused_in_one_sentence_that_names_another()
         ("lplr", linear, {}, "^lplr has no noise='secure'; take prec-ts.$"),
         ("dpmnl", sets, {}, "^dpmnl has no noise='secure'; take newton-mnl.$"),
         ("psgd-linear", labels, {}, "^psgd-linear has no noise='secure'; take kernel-ldp.$"),
-        ("shuffle-linucb", linear, {"epsilon": 0.5}, "^noise='secure' is for guarantees .*; take prec-ts.$"),
+        ("shuffle-linucb", linear, {"epsilon": 0.01}, "^noise='secure' is for guarantees .*; take prec-ts.$"),
         ("input-perturbation", linear, {}, "^noise='secure' is for guarantees .*; take prec-ts.$"),
         (
             "jdp-linucb",

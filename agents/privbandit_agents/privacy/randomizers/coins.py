@@ -178,7 +178,7 @@ def thresholds(tosses: int) -> tuple[int, Words, Words, NDArray[np.int32]]:
     sums *= np.longdouble(2.0**64) / (2 * sums[-1] - (1 - odd))
     error = 4 * (steps + 8) * np.finfo(np.longdouble).eps
     low, high = (sums * (1 - error)).astype(np.uint64), (sums * (1 + error) + 1).astype(np.uint64)
-    none = max(np.count_nonzero(high <= 1) - 1, 0)
+    none = max(int(np.count_nonzero(high <= 1)) - 1, 0)
     lower, upper = slice(none, steps + odd), slice(none, steps)  # the upper half mirrors the lower one
     low, high = (
         np.concatenate([one[lower], ~other[upper][::-1], [np.uint64(2**64 - 1)]])

@@ -82,6 +82,17 @@ def test_the_noise_of_a_batch_does_not_grow_with_it() -> None:
     assert len(seen) > 8 and np.allclose(seen, 2 / 0.2, rtol=1e-3)
 
 
+def test_no_record_stops_the_curator_where_numpy_raises_errors() -> None:
+    """A context far from public rows that are close to each other has kernel values below the least float."""
+    rng, spaces = np.random.default_rng(0), (Box(0, 1, (2,), np.float64), Discrete(2))
+    public = 0.5 + rng.random((12, 2)) / 100, np.arange(12) % 2
+    agent = JDPKernel(*spaces, JDPKernel.Config(), np.random.default_rng(0), public)
+    with np.errstate(all="raise"):
+        for _ in range(16):
+            agent.update(np.zeros(2), 0, 1.0)
+    assert agent.users == agent.batch == 16
+
+
 @pytest.mark.parametrize(("rows", "labels"), [(0, 2), (1, 2), (2, 26)])
 def test_public_rows_may_be_few(rows: int, labels: int) -> None:
     agent = built(labels, rows)

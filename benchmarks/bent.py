@@ -88,7 +88,7 @@ def figure(path: Path) -> None:
         axis.set(title=world, xlabel="epsilon", ylabel="regret a user", xscale="log", ylim=0)
         axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
         axis.minorticks_off()
-    drawn.legend(*axes[1].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
+    drawn.legend(*axes[1].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=5)
     save(drawn, path)
 
 

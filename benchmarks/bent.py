@@ -24,6 +24,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Classification-v0, breast_cancer": ("privbandit/Classification-v0", {"source": "breast_cancer"}),
     "Classification-v0, digits": ("privbandit/Classification-v0", {"source": "digits"}),
     "Classification-v0, lpct-synthetic": ("privbandit/Classification-v0", {}),
+    "Classification-v0, shuttle": ("privbandit/Classification-v0", {"source": "shuttle", "download": True}),
     "Clicks-v0, 5 arms, 3 features": ("privbandit/Clicks-v0", {"n_arms": 5, "dim": 3}),
     "Clicks-v0, products of 2 features": (
         "privbandit/Clicks-v0",
@@ -41,7 +42,7 @@ DRAWN = (
     "Clicks-v0, 5 arms, 3 features",
     "Clicks-v0, products of 2 features",
 )
-PRIVATE = ("jdp-smooth", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
+PRIVATE = ("jdp-smooth", "jdp-kernel", "jdp-linucb", "jdp-glm", "jdp-linucb with 16 Fourier features")
 NOTIONS = (
     *("reward-dp-linucb", "reward-dp-linucb with 16 Fourier features"),
     *("shuffle-linucb", "shuffle-linucb with 16 Fourier features"),
@@ -77,15 +78,17 @@ def figure(path: Path) -> None:
     drawn, axes = empty_picture(len(DRAWN))
     for axis, world in zip(axes, DRAWN, strict=True):
         *private, free = [row for row in rows if row["world"] == world]
-        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth"), strict=False):
-            budgets = [float(row["epsilon"]) for row in private]
+        budgets = [float(row["epsilon"]) for row in private]
+        for color, name in zip(PALETTE, ("jdp-linucb", "jdp-smooth", "jdp-kernel"), strict=False):
+            if not private[0][name]:
+                continue  # it cannot play
             axis.plot(budgets, [float(row[name]) for row in private], "o-", color=color, label=name)
         for color, name in zip(PALETTE, ("linucb", "kernel-ucb"), strict=False):
             axis.axhline(float(free[name]), color=color, linestyle=":", label=f"{name}, no privacy")
         axis.set(title=world, xlabel="epsilon", ylabel="regret a user", xscale="log", ylim=0)
         axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
         axis.minorticks_off()
-    drawn.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=4)
+    drawn.legend(*axes[1].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=5)
     save(drawn, path)
 
 

@@ -37,7 +37,7 @@ REGRESSIONS: tuple[str, ...] = (
 )
 REGRESSIONS += ("ldp-greedy", "ldp-linucb", "ldp-sgd", "ldp-glm", "prec-ts")
 LABELS: tuple[str, ...] = ("logistic-public", "kernel-public", "tree-public", "linucb", "jdp-linucb", "shuffle-linucb")
-LABELS += ("jdp-smooth", "ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
+LABELS += ("jdp-smooth", "jdp-kernel", "ldp-clicks", "lpct", "kernel-ldp", "warm-ldp-sgd", "psgd-linear")
 SETS: tuple[str, ...] = ("greedy-mnl", "ucb-mnl", "ts-mnl", "newton-mnl", "dpmnl", "dpmnl-approx", "ldp-mnl")
 CLICKS: tuple[str, ...] = ("linucb", "regcb", "greedy", "reward-dp-linucb", "jdp-linucb", "jdp-glm", "shuffle-linucb")
 CLICKS += ("shuffle-glm", "ldp-clicks", "ldp-greedy")

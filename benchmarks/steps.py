@@ -33,7 +33,19 @@ FIRST, LATER, TURN = 500, 1000, 50
 """Users who are the first; who came before the later ones; and who are served before another agent's turn."""
 SECONDS = 2.0
 """CPU time after which no further users are timed."""
-LAYERED = ("lplr", "lpct", "lpct-prune", "lpct-p", "lpct-r", "lpdt", "phist", "smooth-ldp", "jdp-smooth", "kernel-ldp")
+LAYERED = (
+    "lplr",
+    "lpct",
+    "lpct-prune",
+    "lpct-p",
+    "lpct-r",
+    "lpdt",
+    "phist",
+    "smooth-ldp",
+    "jdp-smooth",
+    "jdp-kernel",
+    "kernel-ldp",
+)
 MOST, MOST_LAYERED, MOST_DRAWS, MOST_BY_HORIZON, MOST_MEMORY = 8.0, 12.0, 1.6, 1.3, 300
 """Of the unit's time; of that of drawing a report's numbers, where this is more; of the shorter horizon's; and MiB."""
 

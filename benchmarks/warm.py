@@ -40,6 +40,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 HURT = {
     "Linear-v0": ("linucb", "jdp-linucb", "reward-dp-linucb", "shuffle-linucb"),
     "Clicks-v0": ("linucb",),
+    "Classification-v0 (digits-binary)": ("auto-joint",),
     "Assortment-v0": ("ucb-mnl", "auto-joint", "auto-local"),
     "Bandit-v0": ("ucb1", "linucb"),
     "SparseLinear-v0": ("auto-joint",),

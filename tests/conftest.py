@@ -92,15 +92,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for kind, left in (("every_agent", agents), ("few_agents", few)):
             if item.get_closest_marker(kind) and item.callspec.params["name"] in left:  # type: ignore[attr-defined]
                 item.add_marker("wide")
-        for mark in item.iter_markers("wide_at"):
+        for mark in (*item.iter_markers("wide_at"), *item.iter_markers("wide_but")):
             test, _, case = item.nodeid.removesuffix("]").partition("[")
             patterns = {(test, pattern): fnmatchcase(case, pattern) for pattern in mark.args}
             named |= patterns.keys()
             matched |= {key for key, matches in patterns.items() if matches}
-            if any(patterns.values()):
+            if any(patterns.values()) == (mark.name == "wide_at"):
                 item.add_marker("wide")
     if named - matched and config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # all tests were asked for
-        raise pytest.UsageError(f"wide_at: these patterns match no case: {sorted(named - matched)}.")
+        raise pytest.UsageError(f"wide_at, wide_but: these patterns match no case: {sorted(named - matched)}.")
 
 
 def pytest_collection_finish() -> None:

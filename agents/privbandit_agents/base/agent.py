@@ -163,8 +163,9 @@ class Agent(ABC, Generic[C]):
                 raise TypeError(f"{cls.__name__}.{name}() hides {base.__name__}.{name}, which is a value: rename it.")
         if "select_action" in vars(cls):
             cls.select_action = reading(vars(cls)["select_action"])  # type: ignore[method-assign]
-        if "randomize" in vars(cls):  # no record decides whether a device warns, or stops at a warning
-            cls.randomize = np.errstate(all="ignore")(vars(cls)["randomize"])  # type: ignore[attr-defined]
+        for name in {"randomize", "curate"} & vars(cls).keys():
+            # no record decides whether a device or a curator warns, or stops at a warning
+            setattr(cls, name, np.errstate(all="ignore")(vars(cls)[name]))
         for name in set(DOORS) & vars(cls).keys():
             setattr(cls, name, in_units(vars(cls)[name]))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privbandit_agents.base.kernels import KernelFeatures
+from privbandit_agents.base.kernels.features import KernelFeatures
 from privbandit_agents.base.labels import Floats, Labels, PublicLabelAgent
 from privbandit_agents.base.settings import Settings
 from privbandit_agents.base.spaces import Array

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from privbandit_agents.base.kernels import distances
+from privbandit_agents.base.kernels.features import distances
 from privbandit_agents.base.rows import Rows
 from privbandit_agents.base.settings import CountUpTo, LateSettings, NonNegative, Open01, Positive
 from privbandit_agents.base.spaces import Action, Array, Feedback

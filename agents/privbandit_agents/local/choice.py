@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from privbandit_agents.base.kernels.public import Features, enough, folds, held_out, mixed, spaced
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.spaces import PublicData
-from privbandit_agents.local.kernels.public import Features, enough, folds, held_out, mixed, spaced
 from privbandit_agents.local.trees.partition import grow
 from privbandit_agents.local.trees.votes import WeightedTree
 

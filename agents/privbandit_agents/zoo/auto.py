@@ -18,6 +18,7 @@ from privbandit_agents.base.spaces import (
     arms_or_context,
     arms_with_features,
     assortments,
+    labels_of_contexts,
     n_arms,
     no_context,
     one_context,
@@ -124,13 +125,14 @@ class JointBudget(PrivateSettings):
 class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
-    ``jdp-smooth`` if all arms share one context in the unit cube, of at most 100 features, unless people return;
-    ``jdp-linucb`` for other shared contexts, or if features of arms are few and a part of [-1, 1]; ``private-pursuit``
-    if they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without
-    a context. All are exact by default, and with secure noise cost nothing but time.
+    ``jdp-kernel`` for labels of contexts in the unit cube, if there are five public rows a label, and 20 at least;
+    ``jdp-smooth`` if arms share another context in the unit cube, of at most 100 features. ``jdp-linucb`` if people
+    return, for other shared contexts, and if features of arms are few and a part of [-1, 1]; ``private-pursuit`` if
+    they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without a
+    context. All are exact by default, and with secure noise cost nothing but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
-    the spaces alone.
+    public data alone: the spaces, and the number of public rows.
     """
 
     Config = JointBudget
@@ -143,6 +145,9 @@ class AutoJoint(Auto):
             return "adap-klucb"
         shared = not one_context(observation_space, action_space)
         if shared and not in_unit_cube(observation_space) and settings.people is None:
+            labels = not labels_of_contexts(observation_space, action_space)
+            if public is not None and labels and len(public[1]) >= max(20, 5 * n_arms(action_space)):
+                return "jdp-kernel"
             return "jdp-smooth" if (observation_space.shape or (0,))[0] <= 100 else "jdp-linucb"
         assert isinstance(observation_space, Box)
         if len(observation_space.shape) == 1:

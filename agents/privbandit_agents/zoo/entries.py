@@ -283,7 +283,7 @@ AGENTS: dict[str, Entry] = {
     ),
     "kernel-ldp": ours(
         "local.kernels.kernel_ldp:KernelLDP",
-        "kernel model of the public rows, moved by private reports",
+        "kernel model moved by reports",
         LABELS,
         Promised("local", "exact", secure=True),
         audit="games.local:Kernels",
@@ -341,6 +341,14 @@ AGENTS: dict[str, Entry] = {
         "joint.smooth.jdp_smooth:JDPSmooth",
         "regression on a private histogram",
         ("labels", "clicks", "smooth"),
+        Promised("joint", "exact", secure=True),
+        audit="games.joint:FirstRelease",
+        runs=3_000,
+    ),
+    "jdp-kernel": ours(
+        "joint.smooth.jdp_kernel:JDPKernel",
+        "kernel model moved by noisy sums",
+        ("labels",),
         Promised("joint", "exact", secure=True),
         audit="games.joint:FirstRelease",
         runs=3_000,
@@ -454,7 +462,7 @@ SHELVES: dict[str, tuple[str, ...]] = {
             "lpct",
             "warm-ldp-sgd",
         ),
-        *("auto-joint", "jdp-linucb", "jdp-smooth", "adap-klucb", "private-pursuit", "newton-mnl"),
+        *("auto-joint", "jdp-linucb", "jdp-smooth", "jdp-kernel", "adap-klucb", "private-pursuit", "newton-mnl"),
         *(
             "uniform",
             "linucb",

@@ -90,7 +90,7 @@ def test_an_agent_runs_at_both_ends_of_every_setting(name: str) -> None:
         users, given = 4 if (name, key) in ITERATIONS else 200, {key: end, **PLAYED.get((name, key), {})}
         try:
             made: object = run(name, users, **given)
-            assert made or end > users or name == "dp-se"
+            assert made or end > users or name == "dp-se" or key == "people"  # of whom one is too few
         except ValueError as error:
             made = str(error)
             assert REFUSED[name, key] in made and end > 1

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from privbandit_agents import make, play
-from privbandit_agents.base.kernels import KernelFeatures
+from privbandit_agents.base.kernels.features import KernelFeatures
 
 WORLD = "privbandit/Classification-v0"
 

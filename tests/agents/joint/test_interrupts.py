@@ -18,7 +18,7 @@ from privbandit_agents.testing.replay import replay
 from privbandit_agents.testing.watchers import Forcer, Writer
 from privbandit_agents.zoo.registry import can_play
 
-WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Bandit-v0", "privbandit/Clicks-v0")
+WORLDS = tuple(f"privbandit/{kind}-v0" for kind in ("Linear", "Assortment", "Bandit", "Clicks", "Classification"))
 CURATORS = [name for name, entry in AGENTS.items() if issubclass(entry.load(), CentralAgent)]
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "jdp-linucb": [{"people": 30, "visits": "mean"}, {"window": 7, "counter": "toeplitz"}, {"counter": "tree"}],

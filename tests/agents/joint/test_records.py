@@ -9,7 +9,7 @@ from privbandit_agents import AGENTS, CentralAgent, make
 from privbandit_agents.testing.runs import same_parts, without_generators
 from privbandit_agents.zoo.registry import can_play
 
-WORLDS = ("privbandit/Linear-v0", "privbandit/Assortment-v0", "privbandit/Bandit-v0", "privbandit/Smooth-v0")
+WORLDS = tuple(f"privbandit/{kind}-v0" for kind in ("Linear", "Assortment", "Bandit", "Smooth", "Classification"))
 JOINT = [name for name, entry in AGENTS.items() if issubclass(entry.load(), CentralAgent)]
 
 

@@ -25,7 +25,7 @@ from privbandit_agents.zoo.registry import can_play, find
 
 OWN_BOUNDS = (
     *("dp-se", "adap-klucb", "fliphat", "private-pursuit", "private-lasso"),
-    *("dpmnl", "dpmnl-approx", "newton-mnl", "jdp-glm", "shuffle-glm"),
+    *("dpmnl", "dpmnl-approx", "newton-mnl", "jdp-glm", "jdp-kernel", "shuffle-glm"),
 )
 """Their sums have bounds of their own: tests/agents/joint, tests/agents/shuffle."""
 SUMS = ("counter.total", "counter.sum", "counter.exact")

@@ -3,62 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy
 from numpy.random import Generator
 
+from privbandit_agents.base.kernels.features import PublicFeatures
 from privbandit_agents.base.labels import Floats, Labels
-from privbandit_agents.base.rows import remembered
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.privacy.vectors import lengths
 
 Function = Callable[[Floats], Floats]
-
-
-@dataclass(frozen=True)
-class PublicFeatures:
-    """Standardise by public statistics, clip to [-3, 3], append 1, and, with ``unit``, scale every row to norm 1.
-
-    *Formal guarantees.* A function of public data that is applied to one row at a time. With ``unit`` every row has
-    norm 1; else its norm is at most 3 sqrt(d) + 1.
-
-    Attributes:
-        mean: shape (d,).
-        deviation: shape (d,), > 0.
-        unit: whether rows have norm 1.
-    """
-
-    mean: Floats
-    deviation: Floats
-    unit: bool = True
-
-    @classmethod
-    def of(cls, x: Array, unit: bool = True) -> Self:
-        """Read the statistics off public rows (n, d); without any, those of uniform features."""
-        rows = np.asarray(x, np.float64)
-        if not len(rows):
-            return cls(np.full(rows.shape[1], 0.5), np.full(rows.shape[1], 12**-0.5), unit)
-        deviation = rows.std(axis=0)
-        return cls(rows.mean(axis=0), np.where(deviation > 1e-3, deviation, 1.0), unit)  # the rest is only centred
-
-    @property
-    def dim(self) -> int:
-        return len(self.mean) + 1
-
-    @remembered
-    def __call__(self, x: Array) -> Floats:
-        """Return the features of rows (n, d), shape (n, d + 1)."""
-        rows = np.empty((len(x), self.dim))
-        standard = rows[:, :-1]
-        rows[:, -1] = 1.0
-        np.subtract(x, self.mean, out=standard)
-        standard /= self.deviation
-        np.minimum(np.maximum(standard, -3.0, out=standard), 3.0, out=standard)
-        if self.unit:
-            rows /= lengths(rows)
-        return rows
 
 
 def logistic_fit(features: Floats, labels: Labels, ridge: float) -> Floats:

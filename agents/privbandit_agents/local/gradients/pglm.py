@@ -11,12 +11,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from privbandit_agents.base.kernels.features import PublicFeatures
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.local import Inputs
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import NonNegative, Open01
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.local.gradients.models import PublicFeatures
 from privbandit_agents.local.label_agent import LocalLabelAgent, SummingSettings
 from privbandit_agents.privacy.contributions.moments import NORM, SENSITIVITY, pack, packed_size, perturbed_ridge
 from privbandit_agents.privacy.mechanisms.additive import Gaussian

@@ -9,10 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+from privbandit_agents.base.kernels.features import PublicFeatures
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import CountUpTo, Positive
 from privbandit_agents.local.gradients.descent import GradientAgent, Schedule
-from privbandit_agents.local.gradients.models import Linear, Model, Network, PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.models import Linear, Model, Network, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelSettings
 
 

@@ -7,10 +7,11 @@ Estimation", JASA 2018, or its caps; the combination is this project's own.
 from dataclasses import dataclass
 from typing import Literal
 
+from privbandit_agents.base.kernels.features import PublicFeatures
 from privbandit_agents.base.labels import Floats
 from privbandit_agents.base.settings import Count, HalfOpen01, Positive
 from privbandit_agents.local.gradients.descent import GradientAgent, Kind, Schedule
-from privbandit_agents.local.gradients.models import Linear, PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.models import Linear, logistic_fit
 from privbandit_agents.local.label_agent import LocalLabelSettings
 
 

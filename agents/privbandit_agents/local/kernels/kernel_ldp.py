@@ -12,15 +12,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from privbandit_agents.base.kernels.deviations import Deviations
+from privbandit_agents.base.kernels.filters import Filters
+from privbandit_agents.base.kernels.public import PublicModel
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.settings import Count
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties
 from privbandit_agents.local.gradients.descent import Kind, gradient_device
-from privbandit_agents.local.kernels.deviations import Deviations
-from privbandit_agents.local.kernels.filters import Filters
-from privbandit_agents.local.kernels.public import PublicModel
 from privbandit_agents.local.label_agent import Batched, LocalLabelSettings
 from privbandit_agents.privacy.randomizers.randomizer import LocalRandomizer
 
@@ -69,10 +69,11 @@ class KernelLDP(Batched[Config]):
     Attributes:
         field: scores of the labels, public but for few coefficients.
         server: learns the coefficients.
+        added: variance of a coordinate of an estimate, by the device's noise.
     """
 
     Config = Config
-    fixed: ClassVar[frozenset[str]] = Batched.fixed | {"field"}
+    fixed: ClassVar[frozenset[str]] = Batched.fixed | {"field", "added"}
     proof = "docs/privacy/kernel-classifiers.md"
 
     def begin(self) -> None:
@@ -81,7 +82,7 @@ class KernelLDP(Batched[Config]):
         self.field = Deviations.of(PublicModel.of(*self.public_data, self.n_labels), config.directions)
         device = exact_or_better(config.report, config.epsilon, self.field.dim, config.noise)
         self.equip(device)
-        self.server = Filters(self.field, device.variance(own=True))
+        self.server, self.added = Filters(self.field), device.variance(own=True)
         self.learned, self.batch = 0, config.batch or max(min(500, users // 40), users // 200, 1)
         self.refit_at = self.next_refit()
 
@@ -95,7 +96,7 @@ class KernelLDP(Batched[Config]):
             super().take(x, y if self.n_labels == 2 else np.where(given == y, y, -1 - given), aggregate)
 
     def step(self, total: Floats, users: int) -> None:
-        self.server.learn(total / users, users)
+        self.server.learn(total / users, users, self.added)
 
     def restored(self) -> None:
         self.server.scorer = self.server.moved = None

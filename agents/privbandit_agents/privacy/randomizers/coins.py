@@ -103,7 +103,7 @@ class CoinSums:
         Args:
             vectors: with entries in [-1, 1], shape (m, D); or one block of them, the other blocks being zeros.
             users: n, of the whole batch.
-            rng: draws the same for a user, however users are cut into calls.
+            rng: draws the same for a user, however users are cut into calls, unless 64 bits decide no number of heads.
             own: the block of each user, shape (m,).
         """
         each, rng = self.messages(users), secure.source(self.noise, rng)

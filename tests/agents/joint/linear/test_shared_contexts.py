@@ -96,7 +96,7 @@ def test_budgets_decide_how_far_it_is_from_chance(name: str) -> None:
 
 
 def test_auto_joint_plays_clicks_and_labels() -> None:
-    chosen = {"privbandit/Clicks-v0": "jdp-linucb", "privbandit/Classification-v0": "jdp-smooth"}
+    chosen = {"privbandit/Clicks-v0": "jdp-linucb", "privbandit/Classification-v0": "jdp-kernel"}
     for id, name in chosen.items():
         env = gym.make(id, horizon=300)
         agent = make("auto-joint", env, seed=0)

@@ -10,9 +10,10 @@ from given import classification
 from privbandit_agents import load, make, play, save
 from privbandit_agents.audits.lower_bounds import audit
 from privbandit_agents.audits.registry import game
+from privbandit_agents.base.kernels.features import PublicFeatures
 from privbandit_agents.classifiers import AgentClassifier
 from privbandit_agents.local.gradients.descent import Schedule, gradient_device
-from privbandit_agents.local.gradients.models import PublicFeatures, logistic_fit
+from privbandit_agents.local.gradients.models import logistic_fit
 from sklearn.linear_model import LogisticRegression
 
 USERS = 2000

@@ -73,7 +73,6 @@ def test_noise_alone_does_not_move_who_serves() -> None:
         assert (agent.chances(test[0]).argmax(axis=1) == before.argmax(axis=1)).mean() > 0.97
 
 
-@pytest.mark.wide
 def test_without_public_rows_it_learns() -> None:
     agent = built((np.zeros((0, 2)), np.zeros(0, int)), epsilon=6.0, horizon=8000, directions=30)
     agent.learn_labels(*crossed(8000, 1))

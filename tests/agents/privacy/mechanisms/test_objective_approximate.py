@@ -55,9 +55,7 @@ def pairs(a: np.ndarray, spread: float, seed: int) -> list[tuple[Gradient, Gradi
     ]
 
 
-@pytest.mark.wide_at(
-    "1.0-*-0.9", "0.1-*-0.9", "0.1-1e-06-0.5", "1.0-0.05-0.1", "0.5-*", "4.0-*", "0.1-0.05-*", "1.0-1e-06-*"
-)
+@pytest.mark.wide_but("1.0-0.05-0.5", "0.1-1e-06-0.1")
 @pytest.mark.parametrize("split", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("delta", [1e-6, 0.05])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 4.0])

@@ -9,11 +9,10 @@ import scipy
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from privbandit_agents.base.kernels import KernelFeatures
+from privbandit_agents.base.kernels.features import KernelFeatures, PublicFeatures
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import remembered
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.local.gradients.models import PublicFeatures
 
 Block = KernelFeatures | PublicFeatures
 Mixture = tuple[tuple[float, float], ...]

@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from privbandit_agents.base.kernels.public import PublicModel
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.spaces import Array
-from privbandit_agents.local.kernels.public import PublicModel
 from privbandit_agents.privacy.vectors import length, lengths
 
 

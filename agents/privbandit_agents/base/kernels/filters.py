@@ -1,15 +1,15 @@
-"""The server: Kalman filters on the mean report of every batch, and which of them is believed."""
+"""Kalman filters on the mean report of every batch, and which of them is believed."""
 
 import math
 from typing import ClassVar
 
 import numpy as np
 
+from privbandit_agents.base.kernels.deviations import Deviations, chances, units
 from privbandit_agents.base.labels import Floats, Labels
 from privbandit_agents.base.rows import blocks
 from privbandit_agents.base.spaces import Array
 from privbandit_agents.base.ties import Ties, best
-from privbandit_agents.local.kernels.deviations import Deviations, chances, units
 
 
 class Filters:
@@ -21,21 +21,20 @@ class Filters:
 
     Attributes:
         field: scores of the labels as functions of eta.
-        noise: variance of a coordinate of an estimate.
         means: of eta, shape (J, m).
         spreads: covariances of eta, shape (J, m, m).
         scores: shape (J,).
         lead: who serves.
     """
 
-    fixed: ClassVar[frozenset[str]] = frozenset({"field", "noise", "places", "still", "scorer", "moved"})
+    fixed: ClassVar[frozenset[str]] = frozenset({"field", "places", "still", "scorer", "moved"})
     scorer: Floats | None = None
     """Makes scores by the filter that serves, until it changes; None: not computed yet."""
     moved: tuple[Floats, Floats] | None = None
     """What the filter that serves adds to scores, likewise."""
 
-    def __init__(self, field: Deviations, noise: float) -> None:
-        self.field, self.noise = field, noise
+    def __init__(self, field: Deviations) -> None:
+        self.field = field
         self.places = field.parts(field.model.places)
         # filter 0 stays; three learn, from three prior variances of eta
         variances = np.array((1.0, 1.0, 0.3, 0.1))
@@ -44,8 +43,14 @@ class Filters:
         self.still = self.likely(*self.places, field.moved(self.means[0], self.spreads[0]))
         self.lead = 0
 
-    def learn(self, mean: Floats, users: int) -> None:
-        """Let every filter learn from the mean of a batch's estimates, and choose the lead."""
+    def learn(self, mean: Floats, users: int, added: float) -> None:
+        """Let every filter learn from the mean report of a batch, and choose the lead.
+
+        Args:
+            mean: estimate of the mean of ``surprises``, shape (m,).
+            users: of the batch.
+            added: variance that privacy adds to a coordinate, a user; it is divided by the number of users.
+        """
         # what users were shown, at contexts that stand for theirs
         public, phi = self.places
         moved = (self.field.moved(*one) for one in zip(self.means[1:], self.spreads[1:], strict=True))
@@ -56,7 +61,7 @@ class Filters:
         most = np.maximum(right, 1 - right)
         about = units(self.field.slopes(shown, phi, answers)) / most[:, None]
         noise = about.T @ (about * (right * (1 - right))[:, None]) / len(about)
-        noise[np.diag_indices_from(noise)] += self.noise + 1e-6
+        noise[np.diag_indices_from(noise)] += added + 1e-6
         noise /= users
         # every filter by itself
         learned = [self.learned(j, places[j], mean, noise, about, answers, right) for j in range(len(self.scores))]

@@ -126,7 +126,8 @@ class Products:
         groups, rows = taken[:, 0], taken[:, 1:] if self.clean is None else self.clean(taken[:, 1:])
         for group in range(len(self.totals)):
             chosen = rows if len(self.totals) == 1 else rows[groups == group]
-            self.totals[group] += chosen.T @ chosen
+            if len(chosen):
+                self.totals[group] += chosen.T @ chosen
 
 
 def added(total: Array, parts: Array) -> Array:

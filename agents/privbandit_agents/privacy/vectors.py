@@ -101,7 +101,7 @@ def entries(dim: int) -> tuple[NDArray[np.intp], Floats]:
 def smat(vector: NDArray[Any]) -> Floats:
     """Return the symmetric matrix of an ``svec``: shape (..., d (d + 1) / 2) to (..., d, d)."""
     places, sizes = entries(math.isqrt(2 * vector.shape[-1]))
-    return np.asarray(vector[..., places] / sizes)
+    return np.asarray(vector.take(places, axis=-1) / sizes)
 
 
 def repair(matrix: NDArray[Any], floor: float, shift: float = 0.0) -> Floats:

@@ -107,7 +107,7 @@ class JDPGLM(SummedRecords[Config]):
         return features, rewards  # ``factors`` has clipped the records that they are of
 
     def term(self, products: Array) -> Array:
-        return np.concatenate([packed_sum(one, logistic.WEIGHT) for one in products])
+        return packed_sum(products, logistic.WEIGHT).reshape(-1)
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         self.belief.learn(noisy, sigma, self.config.radius)

@@ -111,7 +111,7 @@ class SummedRecords(ArmModels, CentralAgent[C, Array]):
 
     def term(self, products: Array) -> Array:
         """Return the numbers to release, shape (counted,), given the sums of z z' of each model."""
-        return np.concatenate([packed_sum(one) for one in products])
+        return packed_sum(products).reshape(-1)
 
     def learned(self, noisy: Array, sigma: float, users: int) -> Array:
         """Return the scorer, given a noisy sum of terms over n users and the deviation of its noise.

@@ -143,24 +143,32 @@ class PooledOracle(Oracle):
             return ~beaten
         # one theta: what two arms differ by is the difference of what each has
         means, across = self.means(epoch, phi), self.across(epoch, phi)
+        rows, every = np.arange(len(phi)), np.arange(arms)
+        if phi.size * arms <= 4096:  # few pairs are compared at once
+            wins = self.beats(means, across, rows[:, None, None], every[:, None], every)
+            return ~(np.isnan(means) | (alive[:, :, None] & wins).any(axis=1))
         # the best arm beats most of those that are beaten
-        rows = np.arange(len(phi))
         best = np.where(alive, means, -np.inf).argmax(axis=1)
         sound = (alive[rows, best] & ~np.isnan(means[rows, best]))[:, None]
-        beaten |= np.isnan(means) | sound & self.beats(means, across, rows[:, None], best[:, None], np.arange(arms))
+        beaten |= np.isnan(means) | sound & self.beats(means, across, rows[:, None], best[:, None], every)
         # of the other pairs those matter whose width by products, which are within 1e-9, may be short enough
-        at_once = max(1, 2**17 // arms**2)
+        at_once, z = max(1, 2**17 // arms**2), self.config.z
         for start in range(0, len(phi), at_once):
             part = slice(start, start + at_once)
-            products = across[part] @ across[part].transpose(0, 2, 1)
-            squares = np.diagonal(products, axis1=1, axis2=2)
-            both = squares[:, :, None] + squares[:, None]
-            ahead = means[part, :, None] - means[part, None]  # of the first arm over the second
-            close = ahead > self.config.z * np.sqrt(np.maximum((1 - 1e-9) * both - 2 * products, 0.0))
-            close &= alive[part, :, None] & ~beaten[part, None]
+            left = np.flatnonzero(~beaten[part].all(axis=0))
+            apart = across[part] @ across[part, left].transpose(0, 2, 1)
+            squares = (1 - 1e-9) * z**2 * np.vecdot(across[part], across[part])
+            apart *= -2 * z**2  # squared widths
+            apart += squares[:, :, None]
+            apart += squares[:, None, left]
+            ahead = means[part, :, None] - means[part, None, left]  # of the first arm over the second
+            ahead *= np.abs(ahead)
+            close = (ahead > apart) & alive[part, :, None] & ~beaten[part, None, left]
+            if not close.any():
+                continue
             row, other, arm = np.nonzero(close)
-            lost = self.beats(means, across, start + row, other, arm)
-            beaten[start + row[lost], arm[lost]] = True
+            lost = self.beats(means, across, start + row, other, left[arm])
+            beaten[start + row[lost], left[arm[lost]]] = True
         return ~beaten
 
     def beats(self, means: Array, across: Array, row: Array, other: Array, arm: Array) -> Array:

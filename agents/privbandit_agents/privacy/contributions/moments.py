@@ -169,8 +169,8 @@ def mass(users: int) -> float:
 
 
 def packed_sum(products: Floats, weight: float = WEIGHT) -> Floats:
-    """Return the sum of (y x, weight svec(x x')), given that of z z' over z = (x, y), shape (d + 1, d + 1)."""
-    return np.concatenate([products[:-1, -1], weight * svec(products[:-1, :-1])])
+    """Return the sum of (y x, weight svec(x x')), given that of z z' over z = (x, y), shape (..., d + 1, d + 1)."""
+    return np.concatenate([products[..., :-1, -1], weight * svec(products[..., :-1, :-1])], axis=-1)
 
 
 def unpack(packed: Floats, dim: int) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt  # only what is imported is compiled, then
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
@@ -28,7 +28,7 @@ $(VENV)/.dev: $(VENV)/.run
 
 $(VENV)-docs/.made: pyproject.toml constraints.txt | $(BIN)/python  # apart, so that what the extra lacks is seen
 	$(PYTHON) -m venv $(VENV)-docs
-	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(VENV)-docs/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	@touch $@
 
 demo: $(VENV)/.run  ## play private agents beside others on four bandit families (about two minutes; a first figure in seconds)

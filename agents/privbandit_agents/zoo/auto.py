@@ -126,9 +126,9 @@ class AutoJoint(Auto):
     """The default agent with joint privacy: for arms, whether few or many features count, and for assortments.
 
     ``jdp-kernel`` for labels of contexts in the unit cube, if there are five public rows a label, and 20 at least;
-    ``jdp-smooth`` if arms share another context in the unit cube, of at most 100 features. ``jdp-linucb`` if people
-    return, for other shared contexts, and if features of arms are few and a part of [-1, 1]; ``private-pursuit`` if
-    they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without a
+    ``jdp-smooth`` if arms share another context in the unit cube, of at most 100 features, unless people return;
+    ``jdp-linucb`` for other shared contexts, and if features of arms are few and a part of [-1, 1]; ``private-pursuit``
+    if they are many, or have no bound or another one; ``newton-mnl`` for assortments; ``adap-klucb`` for arms without a
     context. All are exact by default, and with secure noise cost nothing but time.
 
     *Formal guarantees.* Those of the agent that it stands for: ``make("auto-joint", env).guarantee``. The choice reads
@@ -144,11 +144,12 @@ class AutoJoint(Auto):
         if not no_context(observation_space, action_space):
             return "adap-klucb"
         shared = not one_context(observation_space, action_space)
-        if shared and not in_unit_cube(observation_space) and settings.people is None:
+        if shared and not in_unit_cube(observation_space):
             labels = not labels_of_contexts(observation_space, action_space)
             if public is not None and labels and len(public[1]) >= max(20, 5 * n_arms(action_space)):
                 return "jdp-kernel"
-            return "jdp-smooth" if (observation_space.shape or (0,))[0] <= 100 else "jdp-linucb"
+            if settings.people is None and (observation_space.shape or (0,))[0] <= 100:
+                return "jdp-smooth"
         assert isinstance(observation_space, Box)
         if len(observation_space.shape) == 1:
             return "jdp-linucb"

@@ -172,7 +172,7 @@ def made_log(**given: Any) -> Log:
 
 
 def test_a_world_of_a_log_is_a_bandit_that_agents_play(tmp_path: Path) -> None:
-    log = made_log()
+    log = made_log(n=1500)
     world = from_log(log, "logistic")
     assert world.spec is not None
     world.spec.kwargs["source"].write(tmp_path / "world.npz")

@@ -95,10 +95,19 @@ def test_budgets_decide_how_far_it_is_from_chance(name: str) -> None:
     assert share[np.inf] < 0.15 and share[np.inf] < share[1.0] < 0.7 and share[0.01] < 1.3, share
 
 
-def test_auto_joint_plays_clicks_and_labels() -> None:
-    chosen = {"privbandit/Clicks-v0": "jdp-linucb", "privbandit/Classification-v0": "jdp-kernel"}
-    for id, name in chosen.items():
-        env = gym.make(id, horizon=300)
-        agent = make("auto-joint", env, seed=0)
-        assert agent.name == name and agent.guarantee.notion == "joint"
-        assert play(env, agent, seed=0).regret[-1] > 0
+@pytest.mark.parametrize(
+    ("id", "settings", "people", "name"),
+    [
+        ("Clicks-v0", {}, None, "jdp-linucb"),
+        ("Classification-v0", {}, None, "jdp-kernel"),
+        ("Classification-v0", {}, 40, "jdp-kernel"),
+        ("Classification-v0", {"n_public": 19}, None, "jdp-smooth"),
+        ("Classification-v0", {"n_public": 49, "source": "digits"}, None, "jdp-smooth"),
+        ("Classification-v0", {"n_public": 19}, 40, "jdp-linucb"),
+    ],
+)
+def test_auto_joint_plays_clicks_and_labels(id: str, settings: Any, people: int | None, name: str) -> None:
+    env = gym.make(f"privbandit/{id}", horizon=300, **settings)
+    agent = make("auto-joint", env, seed=0, people=people)
+    assert agent.name == name and agent.guarantee.notion == "joint"
+    assert play(env, agent, seed=0).regret[-1] > 0

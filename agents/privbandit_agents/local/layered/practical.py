@@ -142,7 +142,10 @@ class PooledOracle(Oracle):
                 beaten |= alive[:, first, None] & (ahead > apart)
             return ~beaten
         # one theta: what two arms differ by is the difference of what each has
-        means, across = self.means(epoch, phi), self.across(epoch, phi)
+        means = self.means(epoch, phi)
+        if not self.thetas[epoch].any():  # nothing stood out of the noise so far
+            return ~np.isnan(means)
+        across = self.across(epoch, phi)
         rows, every = np.arange(len(phi)), np.arange(arms)
         if phi.size * arms <= 4096:  # few pairs are compared at once
             wins = self.beats(means, across, rows[:, None, None], every[:, None], every)
@@ -163,12 +166,11 @@ class PooledOracle(Oracle):
             apart += squares[:, None, left]
             ahead = means[part, :, None] - means[part, None, left]  # of the first arm over the second
             ahead *= np.abs(ahead)
-            close = (ahead > apart) & alive[part, :, None] & ~beaten[part, None, left]
-            if not close.any():
-                continue
-            row, other, arm = np.nonzero(close)
-            lost = self.beats(means, across, start + row, other, left[arm])
-            beaten[start + row[lost], left[arm[lost]]] = True
+            close = ahead > apart
+            if close.any():
+                row, other, arm = np.nonzero(close & alive[part, :, None] & ~beaten[part, None, left])
+                lost = self.beats(means, across, start + row, other, left[arm])
+                beaten[start + row[lost], left[arm[lost]]] = True
         return ~beaten
 
     def beats(self, means: Array, across: Array, row: Array, other: Array, arm: Array) -> Array:

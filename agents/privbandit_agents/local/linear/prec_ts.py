@@ -165,11 +165,11 @@ class PRECTS(MomentAgent[Config]):
         if self.late:
             return self.drawn_apart(context, contexts)
         uniforms = self.ties.of(len(contexts))
-        second, rest = uniforms < 0.5, 2 * uniforms % 1
-        values = self.values(contexts)
-        chosen = best(np.where(second[:, None], values[..., 1], values[..., 0]), Told(rest, self.visit.mask))
+        draws, told = self.draws[(uniforms < 0.5).astype(np.intp)], Told(2 * uniforms % 1, self.visit.mask)
+        with np.errstate(over="ignore", invalid="ignore"):  # a hostile context only hurts the user who sent it
+            values = np.vecdot(contexts.astype(np.float64), draws[:, None])
         self.ties.users += len(contexts)
-        return chosen if context.ndim > len(self.context_shape) else int(chosen[0])
+        return best(values, told) if context.ndim > len(self.context_shape) else int(best(values[0], told))
 
     def drawn_apart(self, context: Array, contexts: Array) -> Action:
         """Return the best arm for a draw of each user's own, of users whose reports come late."""

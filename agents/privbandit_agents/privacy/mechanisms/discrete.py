@@ -85,11 +85,11 @@ def chosen(first: Words, second: Words, uniform: Floats, deviation: float, rng: 
     """Return the integers that are accepted, given two random words and a uniform for each proposal."""
     width = math.frexp(deviation)[1] - 1
     # the block: how many of a word's bits are 0 before the first 1; then the place within the block
-    zeros = 64 - np.frexp(first.astype(np.float64))[1]  # rounding may pass a power of two: such words are not used
-    block = np.minimum(zeros, BLOCKS)
-    unclear = (zeros >= BLOCKS) | (first >> np.maximum(63 - zeros, 0).astype(np.uint64) != 1)
+    parts, exponents = np.frexp(first.astype(np.float64))
+    block = np.minimum(64 - exponents, BLOCKS)
+    unclear = (block == BLOCKS) | (parts == 0.5)  # rounding may have passed a power of two
     place = (second >> np.uint64(1)) & np.uint64(2**width - 1)
-    k = place.astype(np.int64) + (block.astype(np.int64) << width)
+    k = place.view(np.int64) + (block.astype(np.int64) << width)
     # accept where the uniform is surely below the probability
     chance = k / deviation
     chance *= chance
@@ -97,16 +97,16 @@ def chosen(first: Words, second: Words, uniform: Floats, deviation: float, rng: 
     np.exp(chance, out=chance)
     chance *= POWERS.take(block)
     chance /= ceiling(deviation)
-    sure = 1e-12  # relative error of floats; it is below 5e-13 in the first 40 blocks
-    accepted = uniform + 2.0**-53 <= chance * (1 - sure)
-    unclear |= ~accepted & (uniform < chance * (1 + sure))
+    chance -= uniform
+    sure = 2e-12  # floats err by less than 5e-13 in the first 40 blocks, where no probability is above 1
+    accepted = chance > sure
+    unclear |= np.abs(chance) <= sure
     for i in np.flatnonzero(unclear):
         k[i], accepted[i] = decided(int(first[i]), int(place[i]), float(uniform[i]), deviation, width, rng)
     # the sign, of which minus zero is none
-    minus = second & np.uint64(1)
-    accepted &= (k != 0) | (minus == 0)
+    k, minus = k[accepted], second[accepted] & np.uint64(1)
     k *= 1 - 2 * minus.view(np.int64)
-    return np.asarray(k[accepted], np.int64)
+    return np.asarray(k[(k != 0) | (minus == 0)], np.int64)
 
 
 def ceiling(deviation: float) -> float:

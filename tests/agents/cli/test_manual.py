@@ -83,10 +83,10 @@ def test_the_page_of_a_retired_agent_names_its_successor(monkeypatch: pytest.Mon
 
 
 def test_a_page_says_why_an_agent_must_not_be_deployed() -> None:
-    told = {name: " ".join(printed(name).split()) for name in ("jdp-linucb", "fliphat", "shuffle-linucb")}
+    told = {name: " ".join(printed(name).split()) for name in ("jdp-linucb", "fliphat", "phist")}
     assert "yes, with noise=secure and without a seed" in told["jdp-linucb"]
     assert "no: fliphat has no noise='secure'; take jdp-linucb." in told["fliphat"]
-    assert "with other settings: noise='secure' is for guarantees that are exact" in told["shuffle-linucb"]
+    assert "no: noise='secure' is for reports of whole numbers" in told["phist"]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

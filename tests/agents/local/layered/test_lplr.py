@@ -127,6 +127,22 @@ def test_without_noise_the_best_arm_stays_and_others_go(setting: dict[str, Any])
     assert not alive[gap > 0.3].any() and (gap > 0.3).any()
 
 
+@pytest.mark.parametrize(("arms", "dim", "users"), [(5, 3, 1), (5, 3, 40), (5, 30, 40), (60, 4, 1), (60, 4, 40)])
+def test_arms_go_that_another_is_ahead_of_by_the_width_of_their_difference(arms: int, dim: int, users: int) -> None:
+    """Few pairs and many, against every pair by itself; a user may have an arm that is no number."""
+    oracle, noise = agent_of(world(n_arms=arms, dim=dim, design="sphere")).oracle, rng(arms)
+    for size in (0.0, 0.05, 1.0):
+        half = noise.standard_normal((dim, dim)) / 4
+        oracle.thetas, oracle.roots = size * noise.standard_normal((1, 1, dim)), np.tril(half)[None, None]
+        phi = noise.standard_normal((users, arms, dim))
+        phi[:, 0], phi[:: users // 2 + 1, 1] = phi[:, 2], np.nan
+        apart = phi[:, :, None] - phi[:, None]  # of the first arm over the second
+        ahead = apart @ oracle.thetas[0, 0] > oracle.config.z * np.linalg.norm(apart @ np.tril(half), axis=-1)
+        wanted = ~(ahead.any(axis=1) | np.isnan(phi[..., 0]))
+        assert np.array_equal(oracle.passes(0, phi, np.ones((users, arms), bool)), wanted)
+        assert wanted.any() and (not wanted.all() or users == 1 or not size)
+
+
 def test_the_published_preset_sums_estimates_along_the_paths_and_widths() -> None:
     env = world(10**6, n_arms=2, support=60)
     agent = agent_of(

@@ -121,15 +121,7 @@ def estimates_of(agent: Any, reports: Any) -> Any:
 
 
 @pytest.mark.every_agent
-@pytest.mark.wide_at(
-    "both-smooth-ldp-*",
-    "both-dpmnl-sets",
-    "both-ldp-mnl-sets",
-    "both-kernel-ldp-labels",
-    "x-*",
-    "y-*",
-    "*-kernel-ldp-three*",
-)
+@pytest.mark.wide_at("x-*", "y-*", "both-smooth-*", "both-[dl]*mnl-sets", "*-kernel-ldp-*", "*-jdp-kernel-three*")
 @pytest.mark.parametrize(("name", "world"), AGENTS)
 @pytest.mark.parametrize("differs", ["x", "y", "both"])
 def test_3_schedules_do_not_depend_on_the_data(name: str, world: str, differs: str) -> None:

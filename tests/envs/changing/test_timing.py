@@ -249,8 +249,8 @@ def test_agents_of_every_shape_take_late_and_missing_reports(name: str) -> None:
         agent: Any = make(name, env, seed=0)
         fresh = make(name, env, seed=0)
         assert np.isfinite(play(env, agent, 60, seed=1).regret).all()
-        if law.missing == 1 or law.mean == 1e9:
-            probe = world().unwrapped.observation_space.sample()[None]
+        if law.missing == 1 or (law.mean == 1e9 and name != "linucb"):  # which counts users whose rewards are to come
+            probe = world().reset(seed=0)[0][None]
             laws = [one.probabilities(probe, 30, np.random.default_rng(0)) for one in (agent, fresh)]
             assert np.array_equal(laws[0], laws[1])
             assert name != "ldp-linucb" or agent.ledger.spent_epsilon() == 0

@@ -30,6 +30,7 @@ def records(rng: np.random.Generator, users: int, labels: int) -> Any:
     return rng.random((users, 2)), rng.integers(labels, size=users), rng.integers(2, size=users) * 1.0
 
 
+@pytest.mark.wide_at("0.0-2", "1000.0-3")
 @pytest.mark.parametrize("labels", [2, 3])
 @pytest.mark.parametrize("sure", [0.0, 1e3])
 def test_replacing_a_record_moves_the_sum_by_at_most_two(labels: int, sure: float) -> None:
@@ -100,6 +101,7 @@ def test_public_rows_may_be_few(rows: int, labels: int) -> None:
     assert np.isfinite(agent.release).all() and agent.release.shape[1] == labels
 
 
+@pytest.mark.wide_at("digits")
 @pytest.mark.parametrize("source", ["wine", "digits"])
 def test_it_is_ahead_of_agents_that_do_not_start_from_public_rows(source: str) -> None:
     env = gym.make("privbandit/Classification-v0", source=source, horizon=4000)

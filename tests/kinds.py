@@ -18,7 +18,7 @@ MECHANISMS = {
 }
 """Agents that do what the first of their kind does not, and what it is."""
 
-FEW = {"linucb", "ucb1", "ucb-mnl", "reward-dp-linucb", "jdp-glm", "dp-se", "fliphat", "newton-mnl"} | {
+FEW = {"linucb", "ucb1", "ucb-mnl", "jdp-linucb", "reward-dp-linucb", "jdp-glm", "dp-se", "fliphat", "newton-mnl"} | {
     *("ldp-greedy", "ldp-ucb", "ldp-clicks", "phist", "shuffle-linucb")
 }
 """Agents of every base class, and of every kind of context and release, where a case takes long."""

@@ -140,6 +140,15 @@ def ends_of(feature_range: tuple[ArrayLike, ArrayLike], dim: int | None = None) 
     return ends
 
 
+def in_cube(contexts: Array) -> Floats:
+    """Return contexts (n, d) within [0, 1]^d; a coordinate that is not finite becomes 1/2."""
+    x = contexts.astype(np.float64, copy=False)
+    flat = x.reshape(-1)
+    # false if one is NaN
+    inside = np.minimum.reduce(flat, initial=0.0) >= 0 and np.maximum.reduce(flat, initial=1.0) <= 1
+    return x if inside else np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
+
+
 def in_unit_cube(observation_space: Space) -> str:
     """Return "" if the features are in [0, 1]^d, else the requirement, in words."""
     low, high = getattr(observation_space, "low", 0), getattr(observation_space, "high", 1)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 
 from privbandit_agents.base.agent import next_change, refuse_people
-from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_unit_cube
+from privbandit_agents.base.labels import Floats, LabelAgent, Labels, in_cube, in_unit_cube
 from privbandit_agents.base.local import Inputs
 from privbandit_agents.base.rows import added, blocks
 from privbandit_agents.base.settings import Budget, Count, Growth, PrivateSettings
@@ -104,11 +104,7 @@ class LocalLabelAgent(LabelAgent[S], SummedReports[S]):
 
     def rows(self, context: Array) -> Floats:
         """Return contexts of shape (n, d) within the cube, also for one user."""
-        x = self.contexts_of(context).reshape(-1, *self.context_shape).astype(np.float64, copy=False)
-        flat = x.reshape(-1)
-        # false if one is NaN
-        inside = np.minimum.reduce(flat, initial=0.0) >= 0 and np.maximum.reduce(flat, initial=1.0) <= 1
-        return x if inside else np.clip(np.where(np.isfinite(x), x, 0.5), 0, 1)
+        return in_cube(self.contexts_of(context).reshape(-1, *self.context_shape))
 
     def revealed(self, actions: Labels, answers: Array) -> Labels:
         """Return each user's label, -1 if it was not revealed, shape (n,); an unknown answer counts as 0."""

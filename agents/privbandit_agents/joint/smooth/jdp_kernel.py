@@ -14,7 +14,7 @@ import numpy as np
 from privbandit_agents.base.kernels.deviations import Deviations
 from privbandit_agents.base.kernels.filters import Filters
 from privbandit_agents.base.kernels.public import PublicModel
-from privbandit_agents.base.labels import Floats, in_unit_cube
+from privbandit_agents.base.labels import in_cube, in_unit_cube
 from privbandit_agents.base.rows import Products, blocks
 from privbandit_agents.base.settings import Budget, Count, LateSettings, Open01
 from privbandit_agents.base.spaces import Action, Array, Space, labels_of_contexts, n_arms
@@ -55,7 +55,7 @@ class Surprises(Products):
 
 
 class JDPKernel(SummedRecords[Config]):
-    """A curator moves a kernel model of the public rows by noisy sums of how surprised it is.
+    """A curator moves a kernel model of the public rows by noisy sums of its surprises.
 
     Algorithm (with the schedule ``Batches``):
         1. phi = features of a linear and of Gaussian kernels at public rows, weighted by cross-validation;
@@ -131,13 +131,8 @@ class JDPKernel(SummedRecords[Config]):
 
     def select_action(self, context: Array) -> Action:
         """Return the likeliest label."""
-        rows, kernels = in_cube(context).reshape(-1, *self.context_shape), self.field.model.features.kernels
+        rows, kernels = in_cube(context.reshape(-1, *self.context_shape)), self.field.model.features.kernels
         chosen = best(np.concatenate([kernels(x) @ self.release for (x,) in blocks(lambda: 512, rows)]), self.ties)
         return chosen if context.ndim == 2 else int(chosen[0])
 
     settled = select_action
-
-
-def in_cube(contexts: Array) -> Floats:
-    """Return contexts (..., d) within [0, 1]^d; what is no number is in the middle."""
-    return np.clip(np.nan_to_num(np.asarray(contexts, np.float64), nan=0.5, posinf=0.5, neginf=0.5), 0, 1)

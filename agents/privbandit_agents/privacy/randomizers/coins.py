@@ -137,7 +137,7 @@ def shift_of(dim: int, steps: int, sensitivity: float) -> float:
 
 
 def heads_of(words: Words, tosses: int, rng: Generator) -> Ints:
-    """Return how many of so many fair coins are heads, for each word: exact, by inversion.
+    """Return the number of heads of ``tosses`` fair coins, for each word: exact, by inversion.
 
     k heads are where a uniform in [0, 1) is P(k - 1 heads or fewer) or more and less than P(k or fewer). A word is its
     first 64 bits; where these do not decide, ``rng`` draws more.
